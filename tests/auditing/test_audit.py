@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from logofair.auditing import Audit, Gap, Measured, audit, compare, impact_ratios
 from logofair.errors import InputError
@@ -431,31 +430,9 @@ def test_demographic_parity_needs_no_labels():
     found = audit([1, 0, 1], None, sensitive_features=["F", "M", "M"], scores=[0.9, 0.1, 0.8])
     assert found.global_gap == 0.5
     assert found.accuracy is None
-    assert found.score_auc is None
     assert found.by_site[0].accuracy is None
     assert "positives" not in found.as_dict()["counts"]
-    assert found.undefined == (
-        "accuracy is undefined: there are no labels",
-        "score_auc is undefined: it needs rows of both labels",
-    )
-
-
-@given(
-    scores=st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), min_size=4, max_size=20),
-    seed=st.integers(0, 1000),
-)
-@modest
-def test_the_score_auc_agrees_with_scikit_learn(scores, seed):
-    n, rng = len(scores), np.random.default_rng(seed)
-    labels, weights = rng.permutation(np.arange(n) % 2), rng.integers(1, 4, n)
-    found = audit(labels, labels, sensitive_features=np.arange(n) % 3, scores=scores, sample_weight=weights)
-    assert found.score_auc == approximately(roc_auc_score(labels, scores, sample_weight=weights))
-
-
-def test_one_label_only_gives_no_auc():
-    found = audit([1, 0], [1, 1], sensitive_features=["F", "M"], scores=[0.9, 0.1])
-    assert found.score_auc is None
-    assert found.undefined == ("score_auc is undefined: it needs rows of both labels",)
+    assert found.undefined == ("accuracy is undefined: there are no labels",)
 
 
 @pytest.mark.parametrize(

@@ -295,10 +295,9 @@ class Audit(Reportable):
     Accuracy, rates and gaps are :class:`Measured`: numbers that carry their interval, the rows they rest on and, for
     gaps, the noise floor. Without ``sites=`` there is one site, ``"all"``. The ``headline_`` gaps are those that pages
     show first: between rates on 30 rows or more where there are such, so that the noise of a few people does not cover
-    the gaps of many. ``score_auc`` is the chance that a row with label 1 scores above one with label 0, ties counting
-    half; None where undefined. ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are
-    then too narrow for new ones. ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost
-    where that was given, ``outcomes`` whether the requirements are met on these rows. It prints as its summary.
+    the gaps of many. ``fitted_rows`` says that the decisions were chosen on these very rows: intervals are then too
+    narrow for new ones. ``local`` and ``global_`` hold the same figures as arrays, ``costs`` what errors cost where
+    that was given, ``outcomes`` whether the requirements are met on these rows. It prints as its summary.
 
     Examples
     --------
@@ -319,11 +318,9 @@ class Audit(Reportable):
     sites: tuple[Label, ...]
     local: Side
     global_: Side
-    score_auc: float | None = None
     fitted_rows: bool = False
     costs: Costs | None = None
     outcomes: Outcomes = field(default_factory=Outcomes)
-    _missing: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -437,7 +434,9 @@ class Audit(Reportable):
     @property
     def undefined(self) -> tuple[str, ...]:
         """A sentence for everything that could not be measured, with its reason."""
-        found = [*self._missing, *self.global_.undefined(0)]
+        unlabelled = () if self.local.tally.labelled else ("accuracy", "cost") if self.costs else ("accuracy",)
+        found = [f"{figure} is undefined: there are no labels" for figure in unlabelled]
+        found += self.global_.undefined(0)
         if self.local is not self.global_:
             for place in np.flatnonzero(np.isnan(self.local.values).any((0, 2))).tolist():
                 found += self.local.undefined(place)
@@ -445,7 +444,7 @@ class Audit(Reportable):
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON; what is undefined is None."""
-        names = ("groups", "sites", "accuracy", "cost", "accepted", "score_auc", "fitted_rows")
+        names = ("groups", "sites", "accuracy", "cost", "accepted", "fitted_rows")
         more = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps", "undefined")
         rows = self.local.tally.rows
         return {

@@ -63,7 +63,7 @@ def audit(
     notion : str, Notion, several of them in a list, tuple or mapping, or {"local": ..., "global": ...}
         Whose rates to measure.
     scores : column of probabilities, optional
-        For ``score_auc``, how well the scores tell the labels apart, and for ``policy``.
+        What ``policy`` decides by.
     sample_weight : column of numbers, none negative, optional
         How much each row counts; by default all count alike. Intervals rest on the effective number of rows.
     ids : column of labels, optional
@@ -124,7 +124,6 @@ def audit(
         ids,
         chances=chances or policy is not None,
     )
-    auc = None if rows.score is None or rows.positive is None else _auc(rows.score, rows.positive, rows.weight)
     names, rates = (rows.group.names, rows.site.names), (rows.local.rates, rows.global_.rates)
     tolerances, there = (local_tolerance, global_tolerance), rows.site.names
     if policy is None or any(each is not None for each in tolerances) or require:
@@ -143,20 +142,13 @@ def audit(
     else:
         rules = CountedRules(tally_of(rows.chance, *rows.columns), *names)
     priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
-    missing = {
-        "accuracy is undefined: there are no labels": rows.positive is None,
-        "cost is undefined: there are no labels": rows.positive is None and priced is not None,
-        "score_auc is undefined: it needs rows of both labels": rows.score is not None and auc is None,
-    }
     return audited(
         rules,
         *rates,
         required.items,
         there,
         required.shares,
-        score_auc=auc,
         costs=priced,
-        _missing=tuple(sentence for sentence, applies in missing.items() if applies),
     )
 
 
@@ -349,16 +341,6 @@ def checked_chances(decisions: object, *, chances: bool) -> Floats:
             "these are chances of acceptance."
         )
     return chance
-
-
-def _auc(score: Floats, positive: Binary, weight: Floats | None) -> float | None:
-    """Chance that a positive row scores above a negative one, ties counting half; None with one label only."""
-    rows = np.ones_like(score) if weight is None else weight
-    place = np.unique(score, return_inverse=True)[1]
-    high, low = np.bincount(place, rows * positive), np.bincount(place, rows * (1.0 - positive))
-    if not high.any() or not low.any():
-        return None
-    return float(high / high.sum() @ ((np.cumsum(low) - low / 2) / low.sum()))
 
 
 # ---------------------------------------------------------------- two rules on the same rows

@@ -388,10 +388,9 @@ class Frontier(Reportable):
     ----------
     local_tolerances, global_tolerances : tuple of float, ratio or None
         The grid, strictest first; None: not constrained.
-    points : tuple of Point
-        One for every pair that can be had, the global tolerance running fastest.
-    infeasible : tuple of InfeasiblePoint
-        The pairs that no rule meets together with what else is required, each with its proof.
+    every : tuple of Point and InfeasiblePoint
+        One for every pair, the global tolerance running fastest: ``points`` are those that can be had, ``infeasible``
+        those that no rule meets together with what else is required, each with its proof.
     held : mapping
         What holds at every point: sentences and costs.
     unconstrained : UnconstrainedRule
@@ -402,8 +401,6 @@ class Frontier(Reportable):
         What cells borrow from other sites; expected accuracies are then about rows and prior together.
     rows, test_rows : int
         Rows the rules were fitted on, and others they were measured on (0: none, they are measured on the same).
-    chosen : pair of tolerances or None
-        The tolerances to be marked in figures.
     warnings : tuple of FitWarning
         Cells in which a requirement rests on few rows or none.
 
@@ -426,7 +423,7 @@ class Frontier(Reportable):
 
     local_tolerances: Tolerances
     global_tolerances: Tolerances
-    points: tuple[Point, ...]
+    every: tuple[Point | InfeasiblePoint, ...]
     unconstrained: UnconstrainedRule
     notions: tuple[str, str]
     groups: tuple[Label, ...]
@@ -436,9 +433,7 @@ class Frontier(Reportable):
     basis: str
     calibration: str
     pooling: PoolingInfo
-    chosen: tuple[Tolerance, Tolerance] | None
     warnings: tuple[FitWarning, ...]
-    infeasible: tuple[InfeasiblePoint, ...] = ()
     held: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -461,24 +456,24 @@ class Frontier(Reportable):
         """Whether a point has two tolerances; without sites one says all, unless a local one was asked for too."""
         return self.has_sites or self.local_tolerances != (None,)
 
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """The pairs that can be had."""
+        return tuple(point for point in self.every if isinstance(point, Point))
+
+    @cached_property
+    def infeasible(self) -> tuple[InfeasiblePoint, ...]:
+        """The pairs that no rule meets."""
+        return tuple(point for point in self.every if isinstance(point, InfeasiblePoint))
+
     @property
     def table(self) -> list[dict[str, Any]]:
         """The plain values of every pair, those that cannot be had too."""
-        return [self._grid[place].as_dict() for place in np.ndindex(self._shape)]
-
-    @cached_property
-    def _grid(self) -> dict[tuple[int, ...], Point | InfeasiblePoint]:
-        every: tuple[Point | InfeasiblePoint, ...] = (*self.points, *self.infeasible)
-        return {self._place(point): point for point in every}
-
-    def _place(self, point: Point | InfeasiblePoint) -> tuple[int, int]:
-        sides = (self.local_tolerances, point.local_tolerance), (self.global_tolerances, point.global_tolerance)
-        first, second = (known.index(own) for known, own in sides)
-        return first, second
+        return [point.as_dict() for point in self.every]
 
     def found(self, local: int, global_: int) -> Point | None:
         """Return the point at two places of the grid; None where no rule meets its requirements."""
-        point = self._grid[local, global_]
+        point = self.every[local * len(self.global_tolerances) + global_]
         return point if isinstance(point, Point) else None
 
     @cached_property
@@ -487,18 +482,14 @@ class Frontier(Reportable):
 
         NaN where no rule meets the requirements.
         """
-        return self._array("value")
+        found = np.array([point.value if isinstance(point, Point) else np.nan for point in self.every])
+        return found.reshape(len(self.local_tolerances), len(self.global_tolerances))
 
     @cached_property
     def losses(self) -> Floats:
         """Accuracy lost against the unconstrained rule, or cost added, likewise."""
-        return self._array("loss")
-
-    def _array(self, name: str) -> Floats:
-        found = np.full(self._shape, np.nan)
-        for point in self.points:
-            found[self._place(point)] = getattr(point, name)
-        return found
+        worse = 1.0 if self.objective.costs is None else -1.0
+        return np.asarray(worse * (self.unconstrained.value - self.values))
 
     @cached_property
     def looseness(self) -> Floats:
@@ -517,7 +508,7 @@ class Frontier(Reportable):
         """A hint at which point to look first; none where what was measured cannot tell the points apart."""
         if self._within_chance():
             return Knee(None, 0.0, "chance")
-        return find_knee(self.points, np.array([self.looseness[self._place(point)] for point in self.points]))
+        return find_knee(self.points, self.looseness[~np.isnan(self.values)])
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -560,7 +551,7 @@ class Frontier(Reportable):
                 )
                 raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {listed}.")
             place.append(known.index(wanted))
-        point = self._grid[place[0], place[1]]
+        point = self.every[place[0] * len(self.global_tolerances) + place[1]]
         if isinstance(point, InfeasiblePoint):
             raise point.error
         return point
@@ -575,8 +566,9 @@ class Frontier(Reportable):
         if most is None:
             raise InputError(f"accuracy_cost: got {most}; pass the accuracy that may be lost, such as 0.01.")
         # A certificate proves accuracy to 1e-6: a loss of less is none.
-        affordable = [point for point in self.points if point.loss <= most + 1e-6 * self.objective.unit]
-        return min(affordable, key=lambda point: (self.looseness[self._place(point)], point.loss), default=None)
+        pairs = zip(self.looseness[~np.isnan(self.values)].tolist(), self.points, strict=True)
+        affordable = [pair for pair in pairs if pair[1].loss <= most + 1e-6 * self.objective.unit]
+        return min(affordable, key=lambda pair: (pair[0], pair[1].loss), default=(None, None))[1]
 
     def as_csv(self) -> str:
         """Return the table as CSV; a tolerance that is not constrained is "none", an undefined figure empty."""
@@ -595,7 +587,6 @@ class Frontier(Reportable):
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        chosen = None if self.chosen is None else [_plain(each) for each in self.chosen]
         free = self.unconstrained
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
@@ -616,13 +607,8 @@ class Frontier(Reportable):
             },
             "local_tolerances": list(map(_plain, self.local_tolerances)),
             "global_tolerances": list(map(_plain, self.global_tolerances)),
-            "chosen": None if chosen is None else {"local": chosen[0], "global": chosen[1]},
             "knee": self.knee.as_dict(),
             "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
             "points": self.table,
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
-
-    @property
-    def _shape(self) -> tuple[int, int]:
-        return len(self.local_tolerances), len(self.global_tolerances)

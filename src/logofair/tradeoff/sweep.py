@@ -414,7 +414,7 @@ def frontier(
         The grid; None inside it: not constrained. By default, of gaps, from 0 to the gap of the unconstrained rule,
         where a side stops binding, and None; without sites the global side alone.
     chosen : (float or None, float or None), optional
-        A pair of tolerances to add to the grid and to mark in figures.
+        A pair of tolerances to add to the grid.
     require, costs
         As in :func:`logofair.fit`, at every point and in the rule without tolerances that losses are counted against.
         With costs, values and losses are per person. Points that no rule meets are in ``infeasible``, with the proof.
@@ -468,14 +468,13 @@ def frontier(
         progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
         key=lambda point: (local.index(point.local_tolerance), global_.index(point.global_tolerance)),
     )
-    infeasible = tuple(point for point in points if isinstance(point, InfeasiblePoint))
-    if len(infeasible) == len(points):
-        raise infeasible[-1].error
+    if not any(isinstance(point, Point) for point in points) and isinstance(points[-1], InfeasiblePoint):
+        raise points[-1].error
     strictest = make_problem(requirements.at(local[0], global_[0]), sweep.prepared.cells)
     return Frontier(
         local_tolerances=local,
         global_tolerances=global_,
-        points=tuple(point for point in points if isinstance(point, Point)),
+        every=tuple(points),
         unconstrained=sweep.unconstrained,
         notions=(requirements.local.name, requirements.global_.name),
         groups=rows.groups.names,
@@ -485,9 +484,7 @@ def frontier(
         basis=basis,
         calibration=calibration,
         pooling=prepared.pooling,
-        chosen=grid.chosen,
         warnings=tuple(cell_warnings(strictest, prepared.rows, merged=sites is not None)),
-        infeasible=infeasible,
         held={
             "require": list(map(str, held.items)),
             "costs": None if held.costs is None else held.costs.condensed(),
