@@ -266,7 +266,7 @@ def test_a_side_at_its_default_end_costs_nothing_where_the_other_is_free(notion)
     assert found.at(found.local_tolerances[-3], None).loss > 1e-6
 
 
-def test_a_chosen_pair_joins_the_grid_and_is_remembered():
+def test_a_chosen_pair_joins_the_grid():
     found = surface(chosen=(0.03, None), global_tolerances=[0.1])
     assert found.local_tolerances == (0.0, 0.01, 0.03, 0.05, 0.2, None)
     assert found.global_tolerances == (0.1, None)
@@ -555,7 +555,6 @@ def test_plain_values_are_json_and_say_everything():
     found = surface(test_rows=other_rows(), chosen=(0.05, 0.01))
     plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert plain["knee"] == found.knee.as_dict()
-    assert plain["chosen"] == {"local": 0.05, "global": 0.01}
     assert [p["accuracy"] for p in plain["points"]] == found.values.ravel().tolist()
     assert plain["unconstrained"]["accuracy"] == found.unconstrained.value
     assert plain["test_rows"] == found.test_rows > 0
