@@ -160,7 +160,7 @@ def test_files_give_to_the_bit_what_arrays_give_and_the_result_serves_late_sites
     assert said[0].sentence == "3 of 3 sites are here: a, b, c"
     assert [event.kind for event in said[1:3]] == ["request", "exchange"]
     assert said[2].sentence.startswith("exchange 1 (totals): a, b, c answered in ")
-    assert said[2].values["answered"] == ["a", "b", "c"]
+    assert said[2].values["answered"] == ("a", "b", "c")
     own = read_events(homes["a"].parent / "private")[0]
     replies = [event for event in own if event.kind == "reply"]
     assert len(replies) == sum(dict(result.exchanges).values())
@@ -212,7 +212,7 @@ def test_a_damaged_state_is_named_and_never_guessed_at(tmp_path, damage):
         conduct_from_disk(file, tmp_path / "s", Disk(homes, kill={2}))
     state = tmp_path / "s" / "state.json"
     text = state.read_bytes()
-    state.write_bytes(text.replace(b'"exchange": 2', b'"exchange": 1') if damage is None else damage)
+    state.write_bytes(text.replace(b'"number": 2', b'"number": 1') if damage is None else damage)
     with pytest.raises(InputError, match=r"state\.json.*(backup|format mark)"):
         conduct_from_disk(file, tmp_path / "s", Disk(homes))
 

@@ -398,7 +398,7 @@ def test_messages_stay_within_four_kilobytes_with_forty_sites(notion, groups, ca
     names = len(encode(list(sites))) + 200  # what thirty-eight more names add to opening and result
     for step in steps:
         assert step.bytes_back <= 4096
-        if step.purpose == "publication" or step.number == 1:
+        if step.purpose == "publication" or step.exchange == 1:
             assert step.bytes_out + names <= 4096
         else:
             assert step.bytes_out <= 4096

@@ -54,7 +54,7 @@ class Transport(Protocol):
 class ExchangeReport:
     """One exchange done: who answered, who was excluded and why, the largest messages, its seconds."""
 
-    number: int
+    exchange: int  # its number
     purpose: str
     answered: tuple[str, ...]
     excluded: Mapping[str, str]
@@ -66,22 +66,13 @@ class ExchangeReport:
         """What screens and logs say of it."""
         names = spoken_names(self.answered) if self.answered else "nobody"
         sentence = (
-            f"exchange {self.number} ({self.purpose}): {names} answered in {self.seconds:.1f} s, at most "
+            f"exchange {self.exchange} ({self.purpose}): {names} answered in {self.seconds:.1f} s, at most "
             f"{self.bytes_out} bytes out and {self.bytes_back} back"
         )
         if self.excluded:
             without = spoken_names([f"{site} ({reason})" for site, reason in self.excluded.items()])
             sentence += f"; without {without} from now on"
-        values = {
-            "exchange": self.number,
-            "purpose": self.purpose,
-            "answered": sorted(self.answered),
-            "excluded": dict(sorted(self.excluded.items())),
-            "bytes_out": self.bytes_out,
-            "bytes_back": self.bytes_back,
-            "seconds": round(self.seconds, 3),
-        }
-        return Event("exchange", sentence, values)
+        return Event("exchange", sentence, {**vars(self), "seconds": round(self.seconds, 3)})
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,15 +44,6 @@ class _StoredPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class _StoredState:
-    """A server's state; the number and purpose of the exchange under way tell people how far it got."""
-
-    state: ServerState
-    exchange: int
-    purpose: str
-
-
-@dataclass(frozen=True, eq=False)
 class _StoredResult:
     """A result: the published summary, and all that a site needs to make its own policy later."""
 
@@ -62,7 +53,7 @@ class _StoredResult:
 
 PLAN = Document(_StoredPlan, "logofair plan", 4, "plan")
 STATE = Document(
-    _StoredState, "logofair state", 4, "state", "restore it from a backup, or start a new run", private=True
+    ServerState, "logofair state", 4, "state", "restore it from a backup, or start a new run", private=True
 )
 RESULT = Document(_StoredResult, "logofair result", 4, "result", "get the file again from the server")
 
@@ -128,7 +119,7 @@ def conduct_from_disk(
 
 def read_state(path: Path) -> ServerState:
     """Read the state of a run."""
-    return STATE.read(path).state
+    return STATE.read(path)
 
 
 def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
@@ -145,7 +136,7 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
 
 def _write_state(folder: Path, state: ServerState) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    STATE.write(folder / _STATE, _StoredState(state, state.server.number, state.server.phase.name))
+    STATE.write(folder / _STATE, state)
 
 
 def _wait_for_sites(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:

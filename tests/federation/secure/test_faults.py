@@ -96,7 +96,7 @@ def test_a_site_that_vanishes_later_stops_the_run_which_is_resumed_when_it_is_ba
 def test_whoever_vanishes_once_its_policy_is_measured_is_counted_and_can_ask_for_the_result():
     sites, plan = four(), secure_plan()
     expected, steps = go(plan, secured(sites))
-    last = steps[-2].number
+    last = steps[-2].exchange
     result, _ = go(plan, secured(sites, deaf=gone_from("b", last, step="unmask")))
     assert result.sites == tuple("abcd")
     assert result.excluded[0].purpose == "publication"
