@@ -110,7 +110,7 @@ def conduct_from_disk(
                     "start the missing sites and try again."
                 )
             state = ServerState(Server.start(plan, present, [site for site in options.sites if site not in present]))
-        save = partial(_write_state, home)
+        save = partial(STATE.write, home / _STATE)
         for after, _ in conduct(state, transport, timeout=options.timeout, save=save, tell=tell):
             state = after
         write_result(home / _RESULT, state.server.result)
@@ -131,12 +131,7 @@ def resume_without(folder: str | Path, sites: Sequence[str]) -> None:
         if unknown:
             raise InputError(f"without: {unknown[0]!r} is not in the roster; it has {', '.join(state.server.sites)}.")
         server = state.server.reopened(dict.fromkeys(sites, "taken out by the server's people"))
-        _write_state(Path(folder), ServerState(server, relay=state.relay))
-
-
-def _write_state(folder: Path, state: ServerState) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    STATE.write(folder / _STATE, state)
+        STATE.write(path, ServerState(server, relay=state.relay))
 
 
 def _wait_for_sites(transport: Transport, options: RunOptions, tell: Tell) -> tuple[str, ...]:
