@@ -43,7 +43,7 @@ def mid_run(made, exchange=3):
 
     wait_until(lambda: there() or made.ended(), TO_THE_END, made.last_outputs)
     assert there(), made.last_outputs()
-    assert made.state_now().purpose != "publication"
+    assert made.state_now().phase.name != "publication"
 
 
 def ended_well(server, *sites):

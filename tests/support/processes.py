@@ -317,11 +317,12 @@ def check_result(made, sites=SITES, *, exactly=True):
     outcome, expected = made.result(), expected_of(made, sites)
     assert outcome.holds
     assert outcome.sites == tuple(sites)
-    for name in ("accuracy", "bound", "global_gaps", "bound_prices", "prices", "weights", "mass", "positives"):
-        # Masked sums of rows are in steps of 2**-20, and every site rounds its own.
-        allowed = 0.0 if exactly else len(sites) * 2.0**-20 if name in ("mass", "positives") else 1e-8
+    for name in ("accuracy", "bound", "global_gaps", "bound_prices", "prices", "weights"):
         found, right = getattr(outcome, name), getattr(expected.result, name)
-        np.testing.assert_allclose(found, right, rtol=0, atol=allowed, err_msg=name)
+        np.testing.assert_allclose(found, right, rtol=0, atol=0.0 if exactly else 1e-8, err_msg=name)
+    for name in ("mass", "positives"):  # masked sums of rows are in steps of 2**-20, and every site rounds its own
+        found, right = getattr(outcome.totals, name), getattr(expected.result.totals, name)
+        np.testing.assert_allclose(found, right, rtol=0, atol=0.0 if exactly else len(sites) * 2.0**-20, err_msg=name)
     for site, policy in made.policies(sites).items():
         rows = columns(made.sites[site])
         found, right = (
