@@ -12,7 +12,6 @@ import stat
 import sys
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,22 +222,6 @@ def test_a_changed_byte_is_noticed_or_changes_nothing(form, request, tmp_path, d
     assert contents(loaded) == contents(policy)
 
 
-def test_a_changed_digit_is_noticed_unless_the_number_stays_the_same(saved, tmp_path):
-    policy, data = saved
-    digits = [place for place in range(len(data)) if data[place : place + 1].isdigit()]
-    chosen, unnoticed = digits[:: max(1, len(digits) // 150)], 0
-    for place in chosen:
-        damaged = bytearray(data)
-        damaged[place] = ord("0") + (damaged[place] - ord("0") + 1) % 10
-        try:
-            loaded = load_bytes(bytes(damaged), tmp_path)
-        except InputError:
-            continue
-        assert contents(loaded) == contents(policy)
-        unnoticed += 1  # the seventeenth digit of a number may change nothing
-    assert unnoticed < 0.1 * len(chosen)
-
-
 @pytest.mark.parametrize("calibration", ["beta", "isotonic", "none"])
 def test_a_policy_whose_arrays_are_packed_is_the_same(calibration, tmp_path, monkeypatch):
     policy = make_policy(calibration)
@@ -324,12 +307,6 @@ def test_a_newer_file_asks_for_an_upgrade_whatever_else_it_holds(version, tmp_pa
         load_bytes(json.dumps(newer).encode(), tmp_path)
 
 
-def test_a_file_whose_coins_knew_no_sites_asks_to_be_made_again(saved, tmp_path):
-    document = {**json.loads(saved[1]), "version": 1}
-    with pytest.raises(InputError, match=r"written by an older version \(file 1, known 6\); make the policy again\.$"):
-        load_bytes(json.dumps(document).encode(), tmp_path)
-
-
 @pytest.mark.parametrize("version", [0, -1, "1", None, 1.0, True, [1], {}], ids=repr)
 def test_a_strange_version_mark_is_refused(saved, version, tmp_path):
     document = {**json.loads(saved[1]), "version": version}
@@ -341,13 +318,6 @@ def test_a_strange_version_mark_is_refused(saved, version, tmp_path):
 def test_a_wrong_checksum_is_refused(saved, mark, tmp_path):
     document = {**json.loads(saved[1]), "checksum": mark}
     with pytest.raises(InputError, match=r"its contents do not match its checksum; it was damaged or edited"):
-        load_bytes(json.dumps(document).encode(), tmp_path)
-
-
-def test_a_value_edited_by_hand_is_refused(saved, tmp_path):
-    document = json.loads(saved[1])
-    document["policy"]["mixtures"]["threshold"][0][0] = 0.123
-    with pytest.raises(InputError, match="do not match its checksum"):
         load_bytes(json.dumps(document).encode(), tmp_path)
 
 
@@ -532,58 +502,15 @@ def test_only_regular_files_are_replaced(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
-class Full:
-    """A file on a full disk."""
-
-    def __init__(self, file, failure: BaseException) -> None:
-        self.file, self.failure = file, failure
-
-    def __enter__(self) -> Full:
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self.file.close()
-
-    def write(self, data: bytes) -> None:
-        self.file.write(data[:10])
-        raise self.failure
-
-
-@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("step", ["write", "replace"])
-def test_a_failing_save_leaves_the_old_file_and_nothing_else(step, failure, tmp_path, monkeypatch):
-    path, opened = tmp_path / "policy.json", Path.open
-    labelled(("a", "b")).save(path)
-    before = path.read_bytes()
-
-    def fail(*args: object) -> None:
-        raise failure
-
-    with monkeypatch.context() as patch:
-        if step == "replace":
-            patch.setattr(os, "replace", fail)
-        else:
-            patch.setattr(Path, "open", lambda *args, **more: Full(opened(*args, **more), failure))
-        with pytest.raises((InputError, KeyboardInterrupt)) as error:
-            labelled(("c", "d")).save(path)
-    if isinstance(failure, OSError):
-        assert str(error.value).startswith(f"{path}: cannot be written (No space left on device)")
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
 @pytest.mark.parametrize(
     "policy",
     [
-        replace(labelled(("a", "b")), info=PolicyInfo(note=object())),
-        replace(labelled(("a", "b")), info=PolicyInfo(rows=float("nan"))),
-        replace(labelled(("a", "b")), info=PolicyInfo(note="\ud800")),
         labelled(("a", float("inf"))),
         labelled(("a", ("b", float("nan")))),
         labelled(("a", "\udcff")),
         labelled(("a", 10**5000)),
     ],
-    ids=range(7),
+    ids=range(4),
 )
 def test_a_policy_json_cannot_hold_is_refused_and_leaves_the_old_file(policy, tmp_path):
     path = tmp_path / "policy.json"

@@ -38,9 +38,6 @@ from logofair.records import plain
 from logofair.reportable import Reportable
 
 _UNKNOWN = ("raise", "merged", "base")
-_ADVICE_ON_GROUPS = "drop such rows or use on_unknown='base' for raw score >= 1/2"
-_ADVICE_ON_SITES = "use on_unknown='merged' for the merged rule, or 'base'"
-_ADVICE_ON_OTHER_SITES = "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,22 +292,18 @@ class Policy(Reportable):
         return cls(**{"merged_rules" if name == "merged" else name: part for name, part in stored.items()})
 
     def _rules_by_number(self, cells: Integers) -> Mixtures:
-        """Rules of all cells, then of the merged federation per group, then the base rule.
-
-        Rows of known sites and groups never meet the merged rules: they need not be made for these.
-        """
-        unknown, groups = bool(cells.max(initial=-1) >= len(self.sites) * len(self.groups)), len(self.groups)
-        if unknown not in self._tables:
-            merged = self.merged if unknown else None
-            if merged is None:  # rejects
-                zero, above = np.zeros((groups, 3)), np.ones((groups, 3), dtype=bool)
-                merged = Mixtures(zero, zero, above, np.full(groups, np.inf))
-            self._tables[unknown] = self.mixtures.and_also(merged, base_rule(1))
-        return self._tables[unknown]
+        """The rules that cells of these numbers need: for known sites and groups the merged ones need not be made."""
+        known = cells.max(initial=-1) < len(self.sites) * len(self.groups)
+        return self.mixtures if known else self._every_rule
 
     @cached_property
-    def _tables(self) -> dict[bool, Mixtures]:
-        return {}
+    def _every_rule(self) -> Mixtures:
+        """The rules of all cells, then those of the merged federation per group, then the base rule."""
+        merged, groups = self.merged, len(self.groups)
+        if merged is None:  # rejects
+            zero, above = np.zeros((groups, 3)), np.ones((groups, 3), dtype=bool)
+            merged = Mixtures(zero, zero, above, np.full(groups, np.inf))
+        return self.mixtures.and_also(merged, base_rule(1))
 
     @cached_property
     def _places(self) -> Words:
@@ -377,12 +370,14 @@ class Policy(Reportable):
             row = int(np.flatnonzero(strange_site)[0])
             raise InputError(
                 f"sites: row {row} is {_entry(sites, row)!r}, but the policy is of site {self.site!r} alone; "
-                f"{_ADVICE_ON_OTHER_SITES}."
+                "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2."
             )
         refused_groups, refused_sites = strange_group & (on_unknown != "base"), strange_site & (on_unknown == "raise")
+        on_groups = "drop such rows or use on_unknown='base' for raw score >= 1/2"
+        on_sites = "use on_unknown='merged' for the merged rule, or 'base'"
         for where, what, strange, values, names, advice in (
-            ("sensitive_features", "group", refused_groups, sensitive_features, self.groups, _ADVICE_ON_GROUPS),
-            ("sites", "site", refused_sites, sites, self.sites, _ADVICE_ON_SITES),
+            ("sensitive_features", "group", refused_groups, sensitive_features, self.groups, on_groups),
+            ("sites", "site", refused_sites, sites, self.sites, on_sites),
         ):
             if strange.any():
                 row = int(np.flatnonzero(strange)[0])
