@@ -238,18 +238,29 @@ def test_tolerances_are_numbers_and_the_tiny_ones_zero(tolerance, value):
 
 @pytest.mark.parametrize(
     "tolerance",
-    [True, False, np.True_, "0.02", b"1", [0.02], (0.02,), np.array(0.02), {}, 1j, math.nan, Decimal("0.1"), object],
-    ids=repr,
+    [
+        *(
+            True,
+            False,
+            np.True_,
+            "0.02",
+            b"1",
+            [0.02],
+            (0.02,),
+            np.array(0.02),
+            {},
+            1j,
+            math.nan,
+            Decimal("0.1"),
+            object,
+        ),
+        *(math.nan, -1e-12, -1, math.inf, -math.inf, 10**400),
+    ],
+    ids=lambda value: repr(value)[:9],
 )
-def test_a_tolerance_that_is_no_number_is_refused(tolerance):
-    with pytest.raises(InputError, match=r"^local_tolerance: a tolerance is a number from 0 to 1, or None"):
+def test_a_tolerance_that_is_no_number_or_out_of_range_is_refused(tolerance):
+    with pytest.raises(InputError, match=r"^local_tolerance: a tolerance is a number from 0 to 1e\+100, or None"):
         check_tolerance(tolerance, "local_tolerance", of_shares=False)
-
-
-@pytest.mark.parametrize("tolerance", [-1e-12, -1, math.inf, -math.inf, 10**400], ids=lambda value: repr(value)[:9])
-def test_a_negative_or_infinite_tolerance_is_refused(tolerance):
-    with pytest.raises(InputError, match=r"^x: a tolerance must be finite and at least 0, got .*; use None for no"):
-        check_tolerance(tolerance, "x", of_shares=False)
 
 
 @pytest.mark.parametrize("tolerance", [1, 2, 2.5e307])
@@ -269,7 +280,7 @@ def test_a_rate_of_ones_own_has_tolerances_in_its_own_unit():
         short_way(own, 1500, None)  # one of its two rates is a share
     alone = Notion("alone", given=(BENEFIT,))
     assert asked(alone, 1500, None) == ["benefit gap <= 1500 per site"]
-    with pytest.raises(InputError, match=r"^local_tolerance: got 2\.5e\+307, which no gap exceeds"):
+    with pytest.raises(InputError, match=r"^local_tolerance: .* from 0 to 1e\+100, .*; got 2\.5e\+307\."):
         short_way(alone, 2.5e307, None)
 
 
@@ -313,7 +324,7 @@ def test_beside_sentences_the_short_way_adds_nothing_unless_it_is_taken():
     [
         ("equalized_odds", "0.1", r"local_tolerance: a tolerance is a number"),
         ("equalized_odds", True, r"local_tolerance: a tolerance is a number"),
-        ("equalized_odds", -1, r"local_tolerance: a tolerance must be finite and at least 0, got -1\.0"),
+        ("equalized_odds", -1, r"local_tolerance: a tolerance is a number .*; got -1\."),
         ({"parity": 0.1}, 0.1, r"notion: got {'parity': 0\.1}"),
         (["equalized_odds"], 0.1, r"notion: got \['equalized_odds'\]"),
         (None, 0.1, r"notion: got None"),

@@ -196,28 +196,23 @@ class Requirement(Condensed):
         return cls.parse(text, map(Rate.expanded, own))
 
     def __str__(self) -> str:
-        who = ("".join(map(_name_text, each)) or "everyone" for each in self.who)
-        parts = {"RATE": (rates := iter(self._rate_names)), "RATES": rates, "WHO": who}
-        words = [next(parts[word]) if word in parts else word for word in (self._subject or "").split()]
         bound = f"{self.bound.number} people" if isinstance(self.bound, People) else str(self.bound).removesuffix(".0")
         excepting = "except" * (self.scope.where == "per site" and bool(self.scope.sites))
         where = [self.scope.where, excepting, ", ".join(map(_name_text, self.scope.sites))]
-        return " ".join([*words, self.relation, bound, *filter(None, where)])
+        return " ".join([*(self._subject or ()), self.relation, bound, *filter(None, where)])
 
     @property
-    def _rate_names(self) -> list[str]:
-        if self.rates == EQUALIZED_ODDS.rates and "RATES" in _MEASURES[self.measure].subjects[0]:
-            return [_ODDS]
-        return [each.name if each.name in KNOWN_RATES else _name_text(each.name) for each in self.rates]
-
-    @property
-    def _subject(self) -> str | None:
-        """The form of the subject for as many rates and populations; None: there is none."""
-        for form in _MEASURES[self.measure].subjects:
-            words = form.split()
-            wanted = words.count("RATE") + words.count("RATES"), words.count("WHO")
-            if wanted == (len(self._rate_names), len(self.who)):
-                return form
+    def _subject(self) -> list[str] | None:
+        """The words before the relation; None: no sentence has as many rates and populations."""
+        forms = _MEASURES[self.measure].subjects
+        names = [each.name if each.name in KNOWN_RATES else _name_text(each.name) for each in self.rates]
+        if self.rates == EQUALIZED_ODDS.rates and "RATES" in forms[0]:
+            names = [_ODDS]
+        who = ["".join(map(_name_text, each)) or "everyone" for each in self.who]
+        for words in map(str.split, forms):
+            if (sum(word in ("RATE", "RATES") for word in words), words.count("WHO")) == (len(names), len(who)):
+                left = {"RATE": (rest := iter(names)), "RATES": rest, "WHO": iter(who)}
+                return [next(left[word]) if word in left else word for word in words]
         return None
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Label, nearest_name
+from logofair.columns.checks import Floats, Label, nearest_name, shown
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.costs import Costs, read_costs
@@ -349,19 +349,14 @@ def check_tolerance(tolerance: object, where: str, of_shares: bool) -> float | N
     if tolerance is None:
         return None
     value = as_number(tolerance)
-    if np.isnan(value):
-        raise InputError(f"{where}: a tolerance is a number from 0 to 1, or None for no constraint; got {tolerance!r}.")
-    if not np.isfinite(value) or value < 0:
-        raise InputError(
-            f"{where}: a tolerance must be finite and at least 0, got {value!r}; use None for no constraint."
-        )
-    if of_shares and value >= 1.0:
+    if of_shares and 1.0 <= value < np.inf:
         raise InputError(
             f"{where}: got {value:g}; rates lie between 0 and 1, so a tolerance is below 1: write 0.02 for 2 percent, "
             "or None for no constraint."
         )
-    if value > LARGEST_BOUND:
-        raise InputError(f"{where}: got {value:g}, which no gap exceeds; use None for no constraint.")
+    if not 0.0 <= value <= LARGEST_BOUND:
+        most, got = 1.0 if of_shares else LARGEST_BOUND, shown(tolerance)
+        raise InputError(f"{where}: a tolerance is a number from 0 to {most:g}, or None for no constraint; got {got}.")
     return 0.0 if value < SMALLEST_TOLERANCE else value
 
 

@@ -15,7 +15,7 @@ from logofair import fit
 from logofair.cells.cells import Cells, build_cells
 from logofair.columns.acceleration import pieces
 from logofair.datasets import dirichlet_sites, load_adult
-from logofair.policy.mixtures import Mixtures, coin_shares, evaluate, evaluate_single, reduce
+from logofair.policy.mixtures import Mixtures, coin_shares, evaluate, reduce
 from support.examples import examples
 
 modest = examples(80)
@@ -156,7 +156,7 @@ def test_what_is_evaluated_is_what_the_thresholds_do_to_every_row(case, selectio
     for found, counted in zip(evaluate(drawn.cells, mixtures), drawn.share_out(chances(drawn, mixtures)), strict=True):
         np.testing.assert_allclose(found, counted, rtol=0, atol=1e-12)
     single = (drawn.scores >= mixtures.single[drawn.cell]).astype(float)
-    for found, counted in zip(evaluate_single(drawn.cells, mixtures), drawn.share_out(single), strict=True):
+    for found, counted in zip(evaluate(drawn.cells, mixtures.deterministic), drawn.share_out(single), strict=True):
         np.testing.assert_allclose(found, counted, rtol=0, atol=1e-12)
 
 
@@ -182,7 +182,7 @@ def test_rules_are_at_most_three_weights_that_sum_to_at_most_one_on_thresholds_b
 def test_the_deterministic_threshold_has_the_nearest_selection_rate_any_threshold_has(case):
     drawn, u, v = case
     mixtures = reduce(drawn.cells, u, v, selection_only=False)
-    single, _ = evaluate_single(drawn.cells, mixtures)
+    single, _ = evaluate(drawn.cells, mixtures.deterministic)
     assert np.all((mixtures.single >= 0.0) & ((mixtures.single <= 1.0) | np.isposinf(mixtures.single)))
     for cell in range(u.size):
         # Rows of equal score cannot be parted, so the thresholds to try are the scores themselves (and none).

@@ -25,7 +25,7 @@ from logofair.fitting.solving import CalibrationRows, check_other_people, ordere
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
-from logofair.policy.mixtures import coin_share, evaluate_single, score_blind_rules
+from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
 from logofair.requirements import Requirements
@@ -96,7 +96,7 @@ class Solution(Reportable):
     @cached_property
     def deterministic(self) -> tuple[float, float]:
         """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
-        u, v = (a.reshape(self.problem.shape) for a in evaluate_single(self.problem.cells, self.policy.mixtures))
+        u, v = (a.reshape(self.problem.shape) for a in evaluate(self.problem.cells, self.policy.mixtures.deterministic))
         return self.problem.reported(self.problem.accuracy(u, v)), self.problem.violation(u, v)
 
     @cached_property

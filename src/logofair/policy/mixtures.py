@@ -52,6 +52,12 @@ class Mixtures:
         return np.asarray(((self.weight > 0) & (self.weight < 1)).any(axis=1))
 
     @property
+    def deterministic(self) -> Mixtures:
+        """The rules without coins: one threshold in every cell."""
+        one = np.ones((self.single.size, 1))
+        return Mixtures(one, self.single[:, None], one > 0, self.single)
+
+    @property
     def score_blind(self) -> Booleans:
         """Which cells give every score the same chance: accept all, reject all, or a coin whatever the score."""
         cells = np.arange(self.single.size)
@@ -126,24 +132,13 @@ def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None, costs: Cos
 
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:
     """(u, v) of every cell under the stored rules, each (cells,)."""
-    return _sum_rules(cells, mixtures.weight, mixtures.threshold, mixtures.above)
-
-
-def evaluate_single(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:
-    """(u, v) of every cell under its one deterministic threshold."""
-    one = np.ones((mixtures.single.size, 1))
-    return _sum_rules(cells, one, mixtures.single[:, None], one > 0)
-
-
-def _sum_rules(cells: Cells, weight: Floats, threshold: Floats, above: Booleans) -> tuple[Floats, Floats]:
     cells = cells.levels
-    u, v = np.zeros(weight.shape[0]), np.zeros(weight.shape[0])
-    for j in range(weight.shape[1]):
-        used = np.flatnonzero(weight[:, j] > 0)
-        upper = above[used, j]
-        corner_u, corner_v = cells.corner(used, _cuts(cells, used, threshold[used, j], upper), upper)
-        u[used] += weight[used, j] * corner_u
-        v[used] += weight[used, j] * corner_v
+    u, v = np.zeros(mixtures.single.size), np.zeros(mixtures.single.size)
+    for weight, threshold, above in zip(mixtures.weight.T, mixtures.threshold.T, mixtures.above.T, strict=True):
+        used = np.flatnonzero(weight > 0)
+        corner_u, corner_v = cells.corner(used, _cuts(cells, used, threshold[used], above[used]), above[used])
+        u[used] += weight[used] * corner_u
+        v[used] += weight[used] * corner_v
     return u, v
 
 

@@ -226,12 +226,13 @@ class Policy(Reportable):
         same_length(eta.size, ids=id_column)
         number = None if random_state is None else random_number(random_state)
         rules = self._rules_by_number(cells)
-        if id_column is None and number is None and not deterministic and (mixed := int(rules.mixed[cells].sum())):
+        rules = rules.deterministic if deterministic else rules
+        if id_column is None and number is None and (mixed := int(rules.mixed[cells].sum())):
             raise InputError(
                 f"ids: missing, but the rules of {mixed:,} of these {eta.size:,} rows toss coins; pass ids= "
                 "(the same id always gets the same decision), random_state= (by position) or deterministic=True."
             )
-        chance = (eta >= rules.single[cells]).astype(np.float64) if deterministic else rules.chances(eta, cells)
+        chance = rules.chances(eta, cells)
         rows = np.flatnonzero((chance > 0.0) & (chance < 1.0))
         # Without ids by the row's position, and the caller's key in place of the policy's.
         words = rows.astype(np.uint64) if id_column is None else id_words(id_column[rows])

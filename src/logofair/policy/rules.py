@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from logofair.columns.checks import Floats, Label
-from logofair.policy.mixtures import NEGLIGIBLE
 
 if TYPE_CHECKING:
     from logofair.policy.policy import Policy
@@ -103,13 +102,10 @@ def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
         if policy.merged is None:
             return ()
         mixtures, cell = policy.merged, group
-    used = mixtures.weight[cell] > 0
-    weight, threshold, above = (a[cell][used] for a in (mixtures.weight, mixtures.threshold, mixtures.above))
+    threshold = mixtures.threshold[cell][mixtures.weight[cell] > 0]
     edges = np.concatenate(([0.0], np.unique(threshold[(threshold > 0) & (threshold < 1)]), [1.0]))
     middle = (edges[:-1] + edges[1:]) / 2
-    accepts = np.where(above, middle[:, None] >= threshold, middle[:, None] <= threshold)
-    chances = (accepts * weight).sum(1)
-    chances = np.where(chances > 1 - NEGLIGIBLE, 1.0, chances)
+    chances = mixtures.chances(middle, np.full(middle.size, cell))
     differs = np.concatenate(([True], np.diff(chances) != 0))
     edges, chances = np.append(edges[:-1][differs], 1.0), chances[differs]
     raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
