@@ -86,12 +86,11 @@ class DecisionCounts:
         met.sort()
         return int((met[1:] == met[:-1]).sum())
 
-    def add(self, rows: polars.DataFrame, decisions: _Decisions) -> None:
-        """Count a batch, and remember its ids, which are of one kind in all files."""
-        place = np.where(decisions.group < 0, len(self.groups), decisions.group)
-        counted = np.bincount(2 * place + decisions.decided, minlength=self.counted.size)
-        self.counted += counted.reshape(self.counted.shape)
-        self.unknown += int(decisions.strange.sum())
+    def add(self, rows: polars.DataFrame, decided: npt.NDArray[np.int64], group: Integers, unknown: int) -> None:
+        """Count a batch, and remember its ids, which are of one kind in all files; a group of -1 is not known."""
+        place = np.where(group < 0, len(self.groups), group)
+        self.counted += np.bincount(2 * place + decided, minlength=self.counted.size).reshape(self.counted.shape)
+        self.unknown += unknown
         if "id" in rows.columns:
             ids = rows["id"] if rows["id"].dtype.is_integer() else rows["id"].cast(polars_module().String)
             self.ids.frombytes(ids.hash().to_numpy().tobytes())
@@ -129,14 +128,6 @@ class _Batch(NamedTuple):
     def first(self, flags: polars.Series) -> dict[str, Any]:
         """The first row that is flagged, by column; "row" is its number in the file."""
         return self.rows.row(int(flags.arg_max() or 0), named=True)
-
-
-class _Decisions(NamedTuple):
-    """What a batch's rows got, their groups' numbers (-1: none known), and which are of nobody the policy knows."""
-
-    decided: npt.NDArray[np.int64]
-    group: npt.NDArray[np.int32]
-    strange: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +192,8 @@ class Decider:
                 codes.append(pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code"))
         return table.numbered.select(found).with_columns(codes)
 
-    def decide(self, batch: _Batch, toss: Toss = Tosses.by_coin) -> _Decisions:
-        """Decide on a batch; ``toss`` where chance does."""
+    def decide(self, batch: _Batch, toss: Toss) -> tuple[npt.NDArray[np.int64], Integers, int]:
+        """Decide on a batch, ``toss`` where chance does; also their groups, and how many the policy does not know."""
         column, scale = batch.rows["score"], self.columns.scale
         if batch.rows["unread"].any():
             batch.table.check_numbers("score", scale)  # which raises
@@ -223,7 +214,7 @@ class Decider:
                 deterministic=self.deterministic,
             )
             decided[rows] = tosses.decisions(toss(tosses))
-        return _Decisions(decided, group, strange)
+        return decided, group, int(strange.sum())
 
     def _codes(self, batch: _Batch, role: str) -> npt.NDArray[np.int32]:
         """Numbers of groups or sites, -1 where unknown; raise where a value is missing or may not be unknown."""
@@ -399,8 +390,8 @@ def _batches(
                 totals.dropped += every.height - rows.height
                 if not rows.height:
                     continue
-                decisions = decider.decide(_Batch(rows, table, totals.rows), toss)
-                totals.add(rows, decisions)
+                decided, group, unknown = decider.decide(_Batch(rows, table, totals.rows), toss)
+                totals.add(rows, decided, group, unknown)
                 # Id or row number, decision, and the columns to keep; of several files also the file's name.
                 several = len(files.paths) > 1
                 columns = {"file": pl.Series([path.name]).new_from_index(0, rows.height)} if several else {}
@@ -408,7 +399,7 @@ def _batches(
                     columns["row"] = rows["row"].cast(pl.Int64)
                 else:
                     columns[decider.id_column] = rows["id"]
-                columns["decision"] = pl.Series(decisions.decided, dtype=pl.Int8)
+                columns["decision"] = pl.Series(decided, dtype=pl.Int8)
                 for role, name in kept.items():
                     if name in columns and name != decider.id_column:
                         raise InputError(f"--keep: {name!r} is a column of the output already; rename it in the data.")
