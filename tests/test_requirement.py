@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Rate
-from logofair.requirement import (
-    KEYWORDS,
-    TODAY,
-    People,
-    Requirement,
-    Scope,
-    read_requirements,
-    requirement_lines,
-)
+from logofair.requirement import KEYWORDS, TODAY, People, Requirement, Scope, read_requirements
 from support.examples import examples
 
 BENEFIT = Rate("benefit", -1.0, 2.0, base=(1.0, 0.0))
@@ -225,8 +217,3 @@ def test_a_list_may_hold_sentences_and_requirements_and_counts_each_once():
     for wrong in (3, [3], None):
         with pytest.raises(InputError, match=r"^require: got "):
             read_requirements(wrong)
-
-
-def test_a_file_has_one_sentence_a_line():
-    text = "# agreed in May\nselection rate gap <= 0.02 overall\n\n  accepted <= 0.2 at Oslo\r\n"
-    assert list(map(str, requirement_lines(text))) == ["selection rate gap <= 0.02 overall", "accepted <= 0.2 at Oslo"]

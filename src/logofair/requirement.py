@@ -240,12 +240,6 @@ def read_requirements(given: object) -> tuple[Requirement, ...]:
     return tuple(dict.fromkeys(each if isinstance(each, Requirement) else Requirement.parse(each) for each in items))
 
 
-def requirement_lines(text: str) -> tuple[Requirement, ...]:
-    """The requirements of a file: one sentence a line; blank lines and those that begin with # are skipped."""
-    lines = [line.strip() for line in text.splitlines()]
-    return read_requirements([line for line in lines if line and not line.startswith("#")])
-
-
 def _checked_bound(measure: str, rates: Sequence[Rate], bound: Bound) -> Bound:
     """A bound that means something: a number within what the measure can be."""
     if bound == TODAY:

@@ -164,7 +164,7 @@ class Requirements:
     @property
     def only_gaps(self) -> bool:
         """Whether nothing but gaps is required to be within tolerances."""
-        return only_gaps(self.items)
+        return all(item.measure == "gap" and item.bound != TODAY for item in self.items)
 
     def only(self, items: Iterable[Requirement]) -> Requirements:
         """Some of them."""
@@ -389,11 +389,6 @@ loosening 'selection rate >= 0.3 overall' alone is not enough.
     more += [f"loosening {' or '.join(vain)} alone is not enough"] if vain else []
     tail = "; ".join(more)
     return f"requirements: no rule meets all of them: {named}. {tail[:1].upper()}{tail[1:]}."
-
-
-def only_gaps(items: Iterable[Requirement]) -> bool:
-    """Whether nothing but gaps is required to be within tolerances."""
-    return all(item.measure == "gap" and item.bound != TODAY for item in items)
 
 
 def allows_rejecting(item: Requirement) -> bool:

@@ -313,13 +313,14 @@ def _sentences(ctx: click.Context, param: click.Parameter, texts: Sequence[str])
     if not texts:
         return ()
     from logofair.files.documents import read_bytes  # these bring numpy: only where they are needed
-    from logofair.requirement import Requirement, requirement_lines
+    from logofair.requirement import Requirement
 
     found: list[str] = []
     for text in texts:
         try:
             if text.startswith("@"):
-                found += map(str, requirement_lines(read_bytes(Path(text[1:])).decode("utf-8-sig")))
+                lines = map(str.strip, read_bytes(Path(text[1:])).decode("utf-8-sig").splitlines())
+                found += [str(Requirement.parse(line)) for line in lines if line and not line.startswith("#")]
             else:
                 found.append(str(Requirement.parse(text)))
         except UnicodeDecodeError:

@@ -37,7 +37,6 @@ from logofair.requirements import (
     Requirements,
     allows_rejecting,
     of_places,
-    only_gaps,
     read_items,
 )
 from logofair.solvers.algorithm1 import Algorithm1, solver_settings
@@ -516,6 +515,7 @@ def _is_name(name: object) -> bool:
 def _check_choices(plan: Plan) -> None:
     """Refuse what cannot be combined with secure sums, with differential privacy, or with Algorithm 1."""
     secure, private, solver = plan.secure, plan.privacy is not None, plan.solver
+    required = plan.published_requirements()
     rates_inside = {rate for item in plan.inside.required for rate in item.rates or (KNOWN_RATES["selection rate"],)}
     many = len(rates_inside) > 2 or (len(rates_inside) == 2 and not all(rate.is_share for rate in rates_inside))
     limited = {rate for item in plan.inside.required if item.measure not in ("gap", "ratio") for rate in item.rates}
@@ -581,7 +581,7 @@ def _check_choices(plan: Plan) -> None:
             "highest scores; require them over all sites.",
         ),
         (
-            solver is not None and not (only_gaps(plan.require) and plan.cost_scale.every is None),
+            solver is not None and not (required.only_gaps and required.costs is None),
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs.",
         ),
         (

@@ -34,11 +34,6 @@ class PoolingInfo:
         if self.prior not in ("group", "site", "cell", "none"):
             raise ValueError("prior")
 
-    def __str__(self) -> str:
-        if self.prior == "none":
-            return "none"
-        return f"{self.prior}, {'infinitely many' if self.kappa is None else f'{self.kappa:g}'} rows"
-
 
 @dataclass(frozen=True)
 class CertificateInfo:

@@ -314,7 +314,9 @@ def solution_facts(solution: Solution) -> Iterator[tuple[str, str]]:
     )
     yield "requirements", "; ".join(map(str, solution.outcomes.requirements)) or "none"
     yield "solver", f"{solution.solver}, {counted(solution.rounds, 'round')}"
-    yield "calibration, pooling", f"{solution.policy.calibrator.method}, {solution.pooling}"
+    prior, kappa = solution.pooling.prior, solution.pooling.kappa
+    strength = "" if prior == "none" else f", {'infinitely many' if kappa is None else f'{kappa:g}'} rows"
+    yield "calibration, pooling", f"{solution.policy.calibrator.method}, {prior}{strength}"
     promises = solution.promises
     yield "confidence", NOTHING if promises is None else f"{promises.confidence:g}, {promises.method}"
     yield "optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
