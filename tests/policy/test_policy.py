@@ -16,32 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import logofair
-from logofair.calibration import Calibrator
 from logofair.errors import InputError
 from logofair.policy.info import PolicyInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 from support.examples import examples
+from support.policies import mixtures_of, policy_of
 
 modest = examples(80)
-
-
-def mixtures_of(*cells: list[tuple[float, float, bool]], single: list[float] | None = None) -> Mixtures:
-    """Rules (weight, threshold, above) per cell."""
-    filled = [[*cell, *[(0.0, 0.0, True)] * (3 - len(cell))] for cell in cells]
-    weight, threshold, above = (np.array([[rule[i] for rule in cell] for cell in filled]) for i in range(3))
-    return Mixtures(weight, threshold, above, np.array(single if single is not None else [0.5] * len(cells)))
-
-
-def policy_of(mixtures: Mixtures, groups=("a", "b"), sites=(None,), merged=None, key=0) -> Policy:
-    return Policy(
-        groups=tuple(groups),
-        sites=tuple(sites),
-        mixtures=mixtures,
-        calibrator=Calibrator("none", len(groups), len(sites), None),
-        merged_rules=merged,
-        key=key,
-    )
 
 
 def certain(*thresholds: float) -> Mixtures:

@@ -6,17 +6,8 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair.calibration import Calibrator
-from logofair.policy.mixtures import Mixtures
-from logofair.policy.policy import Policy
 from logofair.policy.rules import bands_of
-
-
-def mixtures(*cells) -> Mixtures:
-    """Rules (weight, threshold, above) per cell."""
-    filled = [[*cell, *[(0.0, 0.0, True)] * (3 - len(cell))] for cell in cells]
-    weight, threshold, above = (np.array([[rule[i] for rule in cell] for cell in filled]) for i in range(3))
-    return Mixtures(weight, threshold, above, np.full(len(cells), 0.5))
+from support.policies import mixtures_of, policy_of
 
 
 @pytest.mark.parametrize(
@@ -33,9 +24,7 @@ def mixtures(*cells) -> Mixtures:
     ],
 )
 def test_the_bands_of_a_rule_have_the_share_of_each_threshold(rules, edges, chances):
-    calibrator = Calibrator("none", n_groups=2, n_sites=1, maps=None)
-    policy = Policy(("a", "b"), (None,), mixtures(rules, [(1.0, 0.5, True)]), calibrator, None, 0)
-    bands = bands_of(policy, 0, 0)
+    bands = bands_of(policy_of(mixtures_of(rules, [(1.0, 0.5, True)])), 0, 0)
     np.testing.assert_allclose([*(band.low for band in bands), bands[-1].high], edges)
     np.testing.assert_allclose([band.chance for band in bands], chances)
 

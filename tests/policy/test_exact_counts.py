@@ -10,33 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logofair.calibration import Calibrator
 from logofair.errors import InputError
 from logofair.policy.coins import in_steps
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 from support.examples import examples
+from support.policies import mixtures_of, policy_of
 
 modest = examples(80)
 SITES, GROUPS = ("north", "south", "west"), ("a", "b")
 inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
 
 
-def policy_of(chances: list[float], merged: list[float] | None = None, key: int = 0) -> Policy:
+def drawing(chances: list[float], merged: list[float] | None = None, key: int = 0) -> Policy:
     """In each cell a score from 0.4 on is accepted with the cell's chance, one from 0.8 on surely."""
 
     def rules(shares: list[float]) -> Mixtures:
-        some = np.array(shares)
-        weight = np.stack([some, 1.0 - some, np.zeros_like(some)], axis=1)
-        threshold = np.tile([0.4, 0.8, 0.0], (some.size, 1))
-        return Mixtures(weight, threshold, np.ones_like(weight, dtype=bool), np.full(some.size, 0.4))
+        return mixtures_of(*[[(share, 0.4, True), (1.0 - share, 0.8, True)] for share in shares])
 
-    calibrator = Calibrator("none", len(GROUPS), len(SITES), None)
-    return Policy(GROUPS, SITES, rules(chances), calibrator, None if merged is None else rules(merged), key)
+    return policy_of(rules(chances), GROUPS, SITES, None if merged is None else rules(merged), key)
 
 
 policies = st.builds(
-    policy_of,
+    drawing,
     st.lists(st.floats(0.001, 0.999), min_size=6, max_size=6),
     st.lists(st.floats(0.001, 0.999), min_size=2, max_size=2),
     st.integers(0, 2**64 - 1),
@@ -127,9 +123,8 @@ def test_the_same_batch_gets_the_same_decisions_in_any_order(policy, batch, rand
 
 
 def test_rows_that_share_an_id_are_told_apart_by_their_chances():
-    weight = np.array([[0.3, 0.4, 0.3], [0.5, 0.5, 0.0]])
-    rules = Mixtures(weight, np.tile([0.2, 0.4, 0.6], (2, 1)), np.ones((2, 3), bool), np.full(2, 0.4))
-    policy = Policy(GROUPS, (None,), rules, Calibrator("none", 2, 1, None), None, 5)
+    rules = mixtures_of([(0.3, 0.2, True), (0.4, 0.4, True), (0.3, 0.6, True)], [(0.5, 0.2, True), (0.5, 0.4, True)])
+    policy = policy_of(rules, key=5)
     scores = np.tile([0.3, 0.5], 10)
     ids = np.repeat(np.arange(10), 2)
     order = np.random.default_rng(1).permutation(20)
@@ -142,14 +137,14 @@ def test_over_many_keys_each_row_is_accepted_with_its_chance():
     n, keys = 9, 3000
     chances = [0.5, 0.2, 0.9, 0.7, 0.35, 0.61]
     rows = {"scores": [0.5] * n, "sensitive_features": [*"ababababa"], "sites": [*SITES] * 3}
-    chance = policy_of(chances).probabilities(**rows)
-    decided = [policy_of(chances, key=key).decide(**rows, ids=range(n), exact_counts=True) for key in range(keys)]
+    chance = drawing(chances).probabilities(**rows)
+    decided = [drawing(chances, key=key).decide(**rows, ids=range(n), exact_counts=True) for key in range(keys)]
     error = np.sqrt(chance * (1 - chance) / keys)
     assert np.all(np.abs(np.mean(decided, axis=0) - chance) <= 4.5 * error)
 
 
 def test_a_row_alone_is_decided_by_its_own_coin_so_that_batches_of_one_are_not_all_alike():
-    policy = policy_of([0.3] * 6, key=4)
+    policy = drawing([0.3] * 6, key=4)
     alone = {"scores": [0.5], "sensitive_features": ["a"], "sites": ["west"]}
     both = [[policy.decide(**alone, ids=[i], exact_counts=e)[0] for e in (False, True)] for i in range(300)]
     assert all(first == second for first, second in both)
@@ -157,7 +152,7 @@ def test_a_row_alone_is_decided_by_its_own_coin_so_that_batches_of_one_are_not_a
 
 
 def test_without_ids_the_same_batch_and_random_state_repeat():
-    policy, n = policy_of([0.4] * 6), 200
+    policy, n = drawing([0.4] * 6), 200
     rows = {"scores": [0.5] * n, "sensitive_features": ["a"] * n, "sites": ["west"] * n}
     first, again, other = (policy.decide(**rows, random_state=key, exact_counts=True) for key in (1, 1, 2))
     assert first.tolist() == again.tolist() != other.tolist()
@@ -165,7 +160,7 @@ def test_without_ids_the_same_batch_and_random_state_repeat():
 
 
 def test_exact_counts_and_no_coins_at_all_are_not_asked_for_together():
-    policy = policy_of([0.4] * 6)
+    policy = drawing([0.4] * 6)
     rows = {"scores": [0.5], "sensitive_features": ["a"], "sites": ["west"], "ids": [1]}
     with pytest.raises(InputError, match=r"^exact_counts: given together with deterministic=True"):
         policy.decide(**rows, exact_counts=True, deterministic=True)
