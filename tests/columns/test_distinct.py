@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from logofair.columns import distinct
-from logofair.columns.distinct import distinct_rows, mostly_distinct, object_words, text_words
-from logofair.columns.labels import encode
+from logofair.columns.labels import distinct_rows, encode, mostly_distinct, object_words, text_words
 from support.examples import examples
 
 modest = examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])

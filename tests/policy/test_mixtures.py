@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 import logofair.policy.mixtures as mixtures_module
 from logofair import fit
-from logofair.cells.cells import Cells, build_cells
-from logofair.columns.acceleration import pieces
+from logofair.columns.cells import Cells, build_cells
+from logofair.columns.segments import pieces
 from logofair.datasets import dirichlet_sites, load_adult
 from logofair.policy.mixtures import Mixtures, coin_shares, evaluate, reduce
 from support.examples import examples

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from logofair.cells.cells import build_cells
+from logofair.columns.cells import build_cells
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.limits import Limits, Regions
 from logofair.solvers.problem import Problem

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from logofair.calibration.fits import NO_FOLD, FoldRuns, LogisticFits
 from logofair.calibration.maps import FAMILIES, Calibrator, IsotonicMaps, LogisticMaps, Units, isotonic_fits
-from logofair.columns.acceleration import pieces_of_runs, two_at_once
 from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.segments import (
     Booleans,
@@ -22,10 +21,12 @@ from logofair.columns.segments import (
     gather,
     group_by,
     narrowest,
+    pieces_of_runs,
     pool_starts,
     run_means,
     run_starts,
     run_sums,
+    two_at_once,
 )
 
 # Default strength of a prior, in rows. Among 3, 10, ..., 3000 the held-out log-loss of beta calibration was

@@ -27,9 +27,8 @@ from logofair.calibration.newton import (
     platt_targets,
     with_targets,
 )
-from logofair.columns.acceleration import piece_by_piece, pieces, side_by_side
 from logofair.columns.checks import Binary, Floats
-from logofair.columns.segments import Booleans, Indices, level_changes, narrowest
+from logofair.columns.segments import Booleans, Indices, level_changes, narrowest, piece_by_piece, pieces, side_by_side
 
 # A fit that leaves out no fold says so by this number.
 NO_FOLD = -1

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from logofair import records
-from logofair.columns.acceleration import piece_by_piece
 from logofair.columns.checks import Binary, Floats, Integers, whole_number
-from logofair.columns.segments import Indices, RowOrder, cell_numbers, pool_starts, run_means
+from logofair.columns.segments import Indices, RowOrder, cell_numbers, piece_by_piece, pool_starts, run_means
 from logofair.errors import InputError
 from logofair.records import checked
 

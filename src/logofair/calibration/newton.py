@@ -17,9 +17,8 @@ from itertools import combinations
 import numpy as np
 
 from logofair.calibration.maps import IDENTITY_ROWS, Family
-from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Binary, Floats
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.segments import PIECE, Booleans, Indices, side_by_side
 
 _SMALLEST_PIVOT = 1e-14
 _SURE = 1e-8  # for odds below this log(1 + odds) is replaced by the odds, which have all digits

@@ -7,6 +7,9 @@ operations. They decide the speed of the library, so the traps are written down 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -16,7 +19,6 @@ import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csc_array
 
-from logofair.columns.acceleration import piece_by_piece, pieces
 from logofair.columns.checks import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
@@ -29,7 +31,6 @@ Column = TypeVar("Column", bound=npt.NDArray[Any])
 _BUCKET = 16
 _WINDOW = 128
 _LONG = 192  # runs up to this length are sorted as rows of one padded matrix, longer ones one by one
-_CHUNK = 1 << 15
 _LONG_SUM = 1024  # runs up to this length are summed as rows of one padded matrix, this many at a time:
 _SHORT_RUNS = 512
 _RUNS_AT_ONCE = 256  # isotonic regressions are fitted to this many runs at once
@@ -74,8 +75,8 @@ def sorted_by_cell(
     buckets = buckets if buckets >= 64 else 1  # cells are small
     keys = np.empty(scores.size, dtype=np.int32)
     # Piece by piece: temporaries of full length cost more in page faults than in arithmetic.
-    for first in range(0, scores.size, _CHUNK):
-        piece = slice(first, first + _CHUNK)
+    for first in range(0, scores.size, PIECE):
+        piece = slice(first, first + PIECE)
         key = cell_numbers(groups[piece], sites[piece], n_groups)
         if buckets > 1:
             key *= np.int32(buckets)
@@ -108,7 +109,7 @@ def _sort_runs(data: Floats, starts: Indices) -> None:
     width = 2
     while width < 2 * _LONG:
         runs = np.flatnonzero((sizes > width // 2) & (sizes <= min(width, _LONG)))
-        per_chunk = max(1, _CHUNK // width)
+        per_chunk = max(1, PIECE // width)
         for first in range(0, runs.size, per_chunk):
             # Runs of nearly equal length are the rows of one matrix, padded with infinity.
             chosen, step = runs[first : first + per_chunk], np.arange(min(width, _LONG))
@@ -326,3 +327,56 @@ class RowOrder:
         """Whether levels, given in this order, fall somewhere inside a cell, as by rounding."""
         falling = np.flatnonzero(levels[1:] < levels[:-1]) + 1
         return bool(np.any(self.starts[np.searchsorted(self.starts, falling)] != falling))
+
+
+# More speed for many rows: pieces that stay in the processor's caches, and two threads or more.
+
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+# Threads pay from this many rows on.
+ENOUGH_ROWS = 200_000
+# Rows worked on at once: temporaries of this length stay in the processor's caches.
+PIECE = 1 << 15
+_MOST_THREADS, _PIECES = 4, 16  # more pieces than threads, so that none waits long for the last
+
+
+def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -> None:
+    """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run."""
+    parts = list(parts)
+    threads = min(_MOST_THREADS, os.cpu_count() or 1, len(parts))
+    if rows < ENOUGH_ROWS or threads <= 1:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, parts):
+            pass
+
+
+def pieces_of_runs(starts: npt.NDArray[np.int64]) -> list[slice]:
+    """Runs in pieces of about as many rows, the same on every machine; run i has the rows from ``starts[i]`` on."""
+    rows = int(starts[-1]) if starts.size else 0
+    parts = _PIECES if rows >= ENOUGH_ROWS else 1
+    cuts = np.searchsorted(starts[:-1], np.arange(1, parts) * rows // parts)
+    ends = np.unique(np.concatenate(([0], cuts, [starts.size - 1]))).tolist()
+    return [slice(first, last) for first, last in pairwise(ends)]
+
+
+def two_at_once(first: Callable[[], First], second: Callable[[], Second], rows: int) -> tuple[First, Second]:
+    """Do two pieces of work, neither of which needs the other; in two threads where they are on many rows."""
+    if rows < ENOUGH_ROWS or os.cpu_count() == 1:
+        return first(), second()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(second)
+        return first(), other.result()
+
+
+def pieces(rows: int, size: int = PIECE) -> list[slice]:
+    """Rows, or what there is of something else, in pieces of a size."""
+    return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
+
+
+def piece_by_piece(work: Callable[[slice], None], rows: int) -> None:
+    """Do some work on every piece of rows, :func:`side_by_side`."""
+    side_by_side(work, pieces(rows), rows)

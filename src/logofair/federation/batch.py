@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from logofair.calibration.federated import GroupMaps
-from logofair.cells.cells import Cells
+from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError, InputError, RefusedError

@@ -14,7 +14,7 @@ import numpy as np
 from logofair.calibration.crossfit import Sample
 from logofair.calibration.federated import ROWS_AT_ONCE, FoldedRows, GroupMaps, cell_calibrators, fold_rows
 from logofair.calibration.maps import Calibrator, Units
-from logofair.cells.cells import Cells
+from logofair.columns.cells import Cells
 from logofair.columns.checks import (
     Binary,
     Floats,

@@ -26,9 +26,8 @@ from scipy.special import expit
 
 from logofair.calibration.crossfit import STRENGTH, assign_folds, assign_folds_by_person
 from logofair.calibration.maps import IDENTITY_ROWS, log_odds
-from logofair.columns.acceleration import PIECE, side_by_side
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import Indices, RowOrder
+from logofair.columns.segments import PIECE, Indices, RowOrder, side_by_side
 
 POOLING = ("auto", "none", "full")
 # Strengths of the prior of the cells' calibration maps, in rows. With "full" a cell has its group's map. With "none"

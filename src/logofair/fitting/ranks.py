@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from logofair.auditing.certification import RateLaws, added_up, errors_allowed
-from logofair.cells.cells import Cells
+from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, RowOrder, search_runs
 from logofair.notions import Rate

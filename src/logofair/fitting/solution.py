@@ -15,10 +15,9 @@ from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_costs
 from logofair.auditing.rows import unconstrained as unconstrained_chances
-from logofair.columns.acceleration import pieces
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.labels import plain
-from logofair.columns.segments import Booleans, Indices, cell_numbers
+from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.fitting.solving import CalibrationRows, check_other_people, ordered_cells, own_problem, shares_of

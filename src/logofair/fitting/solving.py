@@ -13,8 +13,7 @@ import numpy as np
 
 from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, Sample, cross_fit, isotonic_chances
 from logofair.calibration.maps import Units
-from logofair.cells.cells import Cells, build_cells, cells_in_order
-from logofair.columns.acceleration import piece_by_piece
+from logofair.columns.cells import Cells, build_cells, cells_in_order
 from logofair.columns.checks import (
     Binary,
     Floats,
@@ -29,7 +28,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
-from logofair.columns.segments import Booleans, RowOrder, cell_numbers, gather
+from logofair.columns.segments import Booleans, RowOrder, cell_numbers, gather, piece_by_piece
 from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.pooling import (
     POOLING,
@@ -47,9 +46,8 @@ from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from logofair.solvers.certificate import Certificate, certify
-from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import Optimum, solve_exact
-from logofair.solvers.joint import solve_joint
+from logofair.solvers.joint import conflict_of, solve_joint
 from logofair.solvers.problem import Problem, make_problem
 
 BASES = ("eta", "labels")

@@ -15,10 +15,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from logofair.cells.cells import Cells
-from logofair.columns.acceleration import pieces, side_by_side
+from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import Booleans, Indices, search_runs
+from logofair.columns.segments import Booleans, Indices, pieces, search_runs, side_by_side
 from logofair.costs import ACCURACY, Costs
 from logofair.records import checked
 

@@ -253,7 +253,7 @@ class ExactSolver:
             master.add(more.gains, more.rates)
             if (far and not master.improves) or not master.maximise():
                 if not master.within and self._impossible(problem):
-                    raise InfeasibleError({})  # which conflict is found by their names (logofair.solvers.conflicts)
+                    raise InfeasibleError({})  # which conflict is found by their names (solvers.joint.conflict_of)
                 return None
             if not master.within:  # answers for which the requirements alone count
                 more = self._try(problem, master.prices.reshape(unpriced.shape), 0.0, gains=False)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from logofair.cells.cells import Cells
+from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs

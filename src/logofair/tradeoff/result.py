@@ -16,7 +16,7 @@ from logofair.auditing.measure import Tally, tally_of
 from logofair.auditing.result import measured_values
 from logofair.auditing.rows import compared_audits
 from logofair.calibration import Calibrator
-from logofair.cells.cells import Cells, build_cells
+from logofair.columns.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Indices

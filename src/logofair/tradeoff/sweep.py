@@ -13,7 +13,7 @@ import numpy as np
 from logofair.auditing.chance import pair_figure
 from logofair.auditing.measure import value_of
 from logofair.auditing.result import Side
-from logofair.cells.cells import Cells
+from logofair.columns.cells import Cells
 from logofair.columns.checks import listed, random_number, same_length
 from logofair.columns.labels import Codes, encode, encode_known
 from logofair.costs import ACCURACY
@@ -36,8 +36,8 @@ from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirement import Requirement, Scope
 from logofair.requirements import Combination, Requirements, check_tolerance, make_requirements
-from logofair.solvers.conflicts import conflict_of
 from logofair.solvers.decomposition import ExactSolver
+from logofair.solvers.joint import conflict_of
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.result import (
     Frontier,

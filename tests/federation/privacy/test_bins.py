@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.optimize import brentq
 
-from logofair.cells.cells import build_cells
+from logofair.columns.cells import build_cells
 from logofair.federation.privacy import at_edges, histogram, midpoints, without_negatives
 from logofair.fitting.fit import fit
 from logofair.policy.mixtures import Mixtures, evaluate

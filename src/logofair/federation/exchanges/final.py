@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from logofair.cells.cells import Cells, build_cells
+from logofair.columns.cells import Cells, build_cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans
 from logofair.errors import RefusedError

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from logofair.calibration.federated import GroupMaps
-from logofair.cells.cells import Cells
+from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.errors import InfeasibleError, RefusedError, RunError
 from logofair.federation.batch import (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from logofair.cells.cells import build_cells
+from logofair.columns.cells import build_cells
 from support.examples import examples
 from support.oracles import Case, cases
 
