@@ -19,7 +19,7 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.limits import Limits
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem
-from logofair.solvers.trials import PriceMarks, largest_size, price_marks, trial_prices, trial_size
+from logofair.solvers.trials import PriceMarks, price_marks, trial_prices, trial_size
 from support.examples import examples
 from support.oracles import EVERY_NOTION, HIGHS, Case, random_case, rates_of
 
@@ -48,9 +48,9 @@ def marks_of(problem: Problem) -> PriceMarks:
     return price_marks(problem.mass.sum(axis=0), problem.positives.sum(axis=0), problem.global_rates)
 
 
-def solved(problem: Problem, target: float, *, size: int, most: int, hints: bool = True) -> tuple[int, Decomposition]:
+def solved(problem: Problem, target: float, *, size: int, most: int) -> tuple[int, Decomposition]:
     """Rounds until the gap is certified (``most + 1``: it is not), and the last state."""
-    state, marks = beginning(problem), marks_of(problem) if hints else None
+    state, marks = beginning(problem), marks_of(problem)
     for done in range(1, most + 1):
         state = answered(problem, state, trial_prices(state, size, marks))
         if state.incumbent.optimality_gap <= target:
@@ -68,10 +68,10 @@ def small_problem(seed: int, **given) -> Problem:
 
 
 @modest
-@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 2, 5, 12, 40]), hints=st.booleans())
-def test_trials_are_new_few_enough_and_sum_to_zero_over_the_groups_that_count(seed, size, hints):
+@given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 2, 5, 12, 40]))
+def test_trials_are_new_few_enough_and_sum_to_zero_over_the_groups_that_count(seed, size):
     problem = small_problem(seed)
-    state, marks = beginning(problem), marks_of(problem) if hints else None
+    state, marks = beginning(problem), marks_of(problem)
     counts = state.counts
     for _ in range(3):
         prices = trial_prices(state, size, marks)
@@ -160,7 +160,7 @@ def test_every_bound_holds_and_every_mixture_stays_below_it(seed):
     problem = small_problem(seed, tolerances=(0.0, 0.01, 0.05))
     optimum = solve_exact(problem) or solve_joint(problem)
     best = problem.accuracy(optimum.u, optimum.v) - problem.baseline
-    state = answered(problem, beginning(problem), trial_prices(beginning(problem), 9))
+    state = answered(problem, beginning(problem), trial_prices(beginning(problem), 9, marks_of(problem)))
     found = state.incumbent
     assert found.value <= best + 1e-9
     assert found.bound >= best - 1e-9
@@ -220,8 +220,8 @@ def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
 
 def test_a_round_of_the_usual_size_fits_into_four_kilobytes():
     for groups, rates in ((2, 1), (2, 2), (5, 1), (5, 2), (40, 2), (300, 3)):
-        assert 1 <= trial_size(groups, rates) <= max(8, largest_size(groups, rates))
-        assert largest_size(groups, rates) == 1 or 8 * largest_size(groups, rates) * (2 + groups * rates) + 300 <= 4096
+        size = trial_size(groups, rates)
+        assert 1 <= size <= 8 or 8 * size * (2 + groups * rates) + 300 <= 4096
     assert [trial_size(*shape) for shape in ((2, 1), (2, 2), (5, 1), (5, 2))] == [19, 51, 67, 39]
 
 

@@ -349,10 +349,6 @@ class HullCorners:
         """Some of them."""
         return HullCorners(*(getattr(self, part.name)[which] for part in fields(self)))
 
-    def and_also(self, more: HullCorners) -> HullCorners:
-        """Both together."""
-        return HullCorners(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
-
 
 def upper_hull(
     starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats
@@ -373,7 +369,7 @@ def upper_hull(
         height = np.interp(2.0 * bottom.cell + bottom.u, 2.0 * top.cell + top.u, top.v)
         bottom = bottom.take(bottom.v > height + _ABOVE)
     if bottom.u.size:
-        joined = top.and_also(bottom)
+        joined = HullCorners(*(np.concatenate([getattr(top, f.name), getattr(bottom, f.name)]) for f in fields(top)))
         top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))
     top = _distinct(top)
     return top.take(np.lexsort((-top.u, top.cell)))

@@ -10,7 +10,7 @@ gives way for all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -116,13 +116,20 @@ class Row:
     unit: float
 
     @property
-    def is_ratio(self) -> bool:
-        """Whether it is of a ratio, which is one over the slope."""
-        return self.level >= 0 and self.low == -np.inf
+    def ratio(self) -> float | None:
+        """The ratio that it is of, if it is of one."""
+        return 1.0 / self.slope if self.level >= 0 and self.low == -np.inf else None
 
     def looser(self, amount: float) -> Row:
-        """The same with ends that give way; that no rate is below the lowest is no requirement."""
-        return replace(self, low=self.low if self.level >= 0 else self.low - amount, high=self.high + amount)
+        """The same, giving way by an amount in the user's units.
+
+        A ratio of 0 says nothing; and that no rate is below the lowest is no requirement.
+        """
+        if self.ratio is not None:
+            less = self.ratio - amount
+            return replace(self, slope=1.0 / less) if less > 0 else replace(self, slope=1.0, high=np.inf)
+        more = amount * self.unit
+        return replace(self, low=self.low if self.level >= 0 else self.low - more, high=self.high + more)
 
 
 def _rows(problem: Problem, names: Mapping[str, Sequence[str]] | None) -> Iterator[Row]:
@@ -354,11 +361,30 @@ _RATIO_STEP = 1e-8  # to which an amount is found by halving
 def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
     """The conflict of requirements that no rule for some cells meets."""
     program = _apart(requirements, cells)
-    found = _solved(program, program.items)
+
+    def solved(names: frozenset[str]) -> Solved | None:
+        """By how much some requirements, and no others, would have to give way together."""
+        return program.generate(_ITERATIONS, elastic=names, held=names)
+
+    def short(names: frozenset[str]) -> bool:
+        return (found := solved(names)) is not None and found.short
+
+    def proved(names: frozenset[str]) -> bool:
+        """Whether prices prove that no rule meets some requirements but for what a certificate lets pass."""
+        held = requirements.only(item for item in requirements.items if str(item) in names)
+        try:
+            solve_exact(make_problem(held, cells))
+        except InfeasibleError:
+            return True
+        return False
+
+    found = solved(program.items)
     if found is not None and found.short:
-        few = _fewest(found.binding or program.items, lambda names: _short(program, names))
+        few, conflict = found.binding or program.items, short
     else:  # they miss each other by less than HiGHS tells from rounding
-        few = _fewest(program.items, lambda names: _proved(requirements, names, cells))
+        few, conflict = program.items, proved
+    for name in sorted(few):  # until none could be left out
+        few = few - {name} if conflict(few - {name}) else few
     amounts = {item: _least(program, str(item)) for item in requirements.items if str(item) in few}
     amounts = {item: None if least is None else max(least, SHORT) for item, least in amounts.items()}
     return InfeasibleError(amounts, conflict_sentence(amounts))
@@ -382,40 +408,14 @@ def _apart(requirements: Requirements, cells: Cells) -> Program:
     return Program.of(together, names)
 
 
-def _solved(program: Program, names: frozenset[str]) -> Solved | None:
-    """By how much some requirements, and no others, would have to give way together."""
-    return program.generate(_ITERATIONS, elastic=names, held=names)
-
-
-def _short(program: Program, names: frozenset[str]) -> bool:
-    solved = _solved(program, names)
-    return solved is not None and solved.short
-
-
-def _proved(requirements: Requirements, names: frozenset[str], cells: Cells) -> bool:
-    """Whether prices prove that no rule meets some requirements but for what a certificate lets pass."""
-    try:
-        solve_exact(make_problem(requirements.only(item for item in requirements.items if str(item) in names), cells))
-    except InfeasibleError:
-        return True
-    return False
-
-
-def _fewest(found: frozenset[str], conflict: Callable[[frozenset[str]], bool]) -> frozenset[str]:
-    """Requirements that conflict, none of which could be left out, among some that do."""
-    few = found
-    for name in sorted(found):
-        few = few - {name} if conflict(few - {name}) else few
-    return few
-
-
 def _least(program: Program, name: str) -> float | None:
     """How much one requirement has to give way with all others held; None where that is not enough."""
-    without = _solved(program, program.items - {name})  # also finds the corners that it takes
+    others = program.items - {name}
+    without = program.generate(_ITERATIONS, elastic=others, held=others)  # also finds the corners that it takes
     if without is None or without.short:
         return None
     own = [row for row in program.rows if row.item == name]
-    ratios = [1.0 / row.slope for row in own if row.is_ratio]
+    ratios = [row.ratio for row in own if row.ratio is not None]
     solved = None if ratios else program.generate(_ITERATIONS, elastic=frozenset({name}))
     if solved is not None:
         return solved.shortfall
@@ -423,15 +423,7 @@ def _least(program: Program, name: str) -> float | None:
     low, high = 0.0, max(ratios, default=max(2.0 / row.unit for row in own))
     while high - low > _RATIO_STEP:
         middle = 0.5 * (low + high)
-        rows = [_looser(row, middle) if row.item == name else row for row in program.rows]
+        rows = [row.looser(middle) if row.item == name else row for row in program.rows]
         found = replace(program, rows=rows).generate(_ITERATIONS, elastic=program.items)
         low, high = (low, middle) if found is not None and found.shortfall <= SHORT else (middle, high)
     return high
-
-
-def _looser(row: Row, amount: float) -> Row:
-    """A row of a requirement that gives way by an amount; a ratio of 0 says nothing."""
-    if not row.is_ratio:
-        return row.looser(amount * row.unit)
-    ratio = 1.0 / row.slope - amount
-    return replace(row, slope=1.0 / ratio) if ratio > 0 else replace(row, slope=1.0, high=np.inf)

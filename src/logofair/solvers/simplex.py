@@ -64,10 +64,6 @@ class Tableau:
         """Copy some of the programs."""
         return replace(self, **{name: getattr(self, name)[programs] for name in _PER_PROGRAM})
 
-    def copy(self) -> Tableau:
-        """Copy all of the programs."""
-        return self.take(np.arange(self.done.size))
-
     def put(self, programs: Indices, part: Tableau) -> None:
         """Write some of the programs back."""
         for name in _PER_PROGRAM:

@@ -108,28 +108,23 @@ def price_marks(
     return PriceMarks(base, idle, gain, loss)
 
 
-def largest_size(groups: int, rates: int, spare: int = 0) -> int:
-    """Number of trials whose answers fit into one message of 4 KB beside ``spare`` other bytes; at least one."""
-    return max(1, (_MESSAGE - _HEADER - spare) // (_NUMBER * (2 + groups * rates)))
-
-
 def trial_size(groups: int, rates: int, spare: int = 0, axes: int | None = None) -> int:
     """Number of trials per round that keeps rounds few: more of them hardly help, fewer cost rounds.
 
-    ``axes`` is how many prices may be chosen freely: where all of a rate sum to 0, one fewer than groups.
+    Their answers fit into one message of 4 KB beside ``spare`` other bytes, unless that is too few of them. ``axes`` is
+    how many prices may be chosen freely: where all of a rate sum to 0, one fewer than groups.
     """
     free = (groups - 1) * rates if axes is None else axes
-    return min(max(_FEWEST, largest_size(groups, rates, spare)), 19 + 32 * (free - 1))
+    fitting = (_MESSAGE - _HEADER - spare) // (_NUMBER * (2 + groups * rates))
+    return min(max(_FEWEST, fitting), 19 + 32 * (free - 1))
 
 
-def trial_prices(state: Decomposition, size: int, marks: PriceMarks | None = None) -> Floats:
+def trial_prices(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
     """Prices to try in the next round: at most ``size`` new ones, each summing to 0 where tolerances are all there is.
 
-    Those of the first round contain the zero price. Without marks scales are guessed and kinks have to be found.
+    Those of the first round contain the zero price.
     """
-    shape, known = state.counts.shape, state.tried.prices
-    if marks is None:
-        marks = PriceMarks(np.full(shape, 1.0 / shape[0]), np.full(shape, np.nan), 1.0, 1.0)
+    known = state.tried.prices
     if not len(known):
         wanted = _first(state, marks)
     elif np.isfinite(state.incumbent.value):
