@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from logofair.columns import distinct
+from logofair.columns import labels
 from logofair.columns.labels import distinct_rows, encode, mostly_distinct, object_words, text_words
 from support.examples import examples
 
@@ -27,9 +27,9 @@ def numbered(rows: list) -> tuple[list[int], list[int]]:
 @modest
 def test_texts_are_numbered_in_the_order_they_come_however_many_share_a_slot(bits, rows):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distinct, "_FIRST_BITS", bits or 1)
+        patch.setattr(labels, "_FIRST_BITS", bits or 1)
         if bits == 0:
-            patch.setattr(distinct, "_MOST_BITS", 1)
+            patch.setattr(labels, "_MOST_BITS", 1)
         found = distinct_rows(text_words(np.array(rows, dtype=np.str_)))
     assert found is not None
     assert (found[0].tolist(), found[1].tolist()) == numbered(rows)
@@ -61,7 +61,7 @@ def test_text_of_any_width_and_script_tells_rows_apart(text):
 
 
 def test_rows_that_never_part_are_left_to_a_dictionary(monkeypatch):
-    monkeypatch.setattr(distinct, "_slots", lambda rows, turn, bits: np.zeros(rows.shape[0], dtype=np.uint64))
+    monkeypatch.setattr(labels, "_slots", lambda rows, turn, bits: np.zeros(rows.shape[0], dtype=np.uint64))
     rows = np.array([f"{row % 90}" for row in range(400)])
     assert distinct_rows(text_words(rows)) is None
     found = encode(rows, "groups")
