@@ -3,76 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import logofair
-from logofair import InfeasibleError
 from logofair.costs import Costs
 from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
 from logofair.federation.exchange import reply_form
 from logofair.words.plans import plan_sentences, required_sentence
-from support.required import Required
-from support.sites import central, clients, federation, go, identities, plan_of, policies_of, said_of_run, same_policy
+from support.sites import central, federation, go, identities, own, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation
 
 SITES = federation((120, 90, 100))
 COSTS = {"a": (1.0, 3.0), "b": (2.0, 0.5), "c": (0.0, 4.0)}
-PAIRS = [(1.0, 1.0), (1.0, 3.0), (2.0, 0.3), (0.0, 1.0), (5.0, 0.0)]
-
-
-def drawn(seed: int) -> Required:
-    """A random problem whose sites have costs of their own, and texts as names."""
-    required, rng = Required.drawn(seed), np.random.default_rng(seed)
-    names = np.array([f"site {client}" for client in required.sites])
-    pairs = {str(name): PAIRS[int(rng.integers(len(PAIRS)))] for name in np.unique(names)}
-    return replace(required, sites=names, costs=pairs)
-
-
-def plan_for(required: Required):
-    """The plan of a random problem."""
-    known = ("require", "local_tolerance", "global_tolerance", "costs")
-    given = {name: value for name, value in required.arguments().items() if name in known}
-    return plan_of(**given, groups=np.unique(required.groups).tolist(), quorum=1, trials=16)
-
-
-def check(seed: int) -> bool:
-    """A random problem, federated and on all rows, against its program over rows; whether it can be met."""
-    required = drawn(seed)
-    best, largest = required.least_cost(), max(max(pair) for pair in required.costs.values())
-    sites = {
-        site: SiteColumns(required.groups[required.sites == site], required.chances[required.sites == site])
-        for site in required.costs
-    }
-    try:
-        result = run(plan_for(required), sites).result
-    except InfeasibleError:
-        assert best is None
-        return False
-    assert best is not None
-    assert result.holds
-    assert result.violation <= 1e-9
-    assert best - 1e-8 * largest <= result.accuracy <= best + 1e-5 * largest
-    if len(sites) > 1:
-        whole = logofair.fit(required.chances, None, **required.arguments()).certificate
-        assert whole.primal == pytest.approx(best, abs=1e-6 * largest)
-    return True
-
-
-@pytest.mark.parametrize("first", [40, 44])
-def test_the_optimum_is_that_of_a_program_over_rows(first):
-    assert sum(check(seed) for seed in range(first, first + 4)) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(2000, 2200, 50))
-def test_the_optimum_is_that_of_a_program_over_rows_in_many_problems(first):
-    assert 20 < sum(check(seed) for seed in range(first, first + 50)) < 50
 
 
 def test_the_policy_is_that_of_a_fit_on_all_rows():
@@ -115,39 +61,17 @@ def test_sites_apart_give_to_the_bit_what_one_process_gives_and_each_knows_its_o
     assert one.result.as_dict()["requirements"]["costs"]["wrongly_rejected"] == [3.0, 0.5, 4.0]
 
 
-def own(costs, keys=None):
-    """Sites of the sites, some with costs of their own."""
-    every = clients(SITES, keys)
-    return every | {site: replace(every[site], limits=SiteLimits(costs=pair)) for site, pair in costs.items()}
-
-
 @pytest.mark.parametrize("settings", [{}, {"global_tolerance": ("ratio", 0.9)}], ids=str)
 def test_secure_sums_reach_the_optimum_of_a_fit_with_the_costs_that_sites_set_themselves(settings):
     """Every site replays the server, and knows nothing of the others' costs but that the plan's are the largest."""
     plan = plan_of(secure=True, optimality_gap=1e-6, trials=0, costs=(2, 4), **settings)
-    transport = LocalTransport(own(COSTS, identities(SITES)))
+    transport = LocalTransport(own(SITES, {site: {"costs": pair} for site, pair in COSTS.items()}, identities(SITES)))
     result, _ = go(plan, transport)
     best = central(SITES, settings, costs=COSTS)
     assert result.holds
     assert result.accuracy == pytest.approx(best.certificate.primal, abs=1e-5)
     assert spent(policies_of(transport, SITES)) == pytest.approx(result.accuracy, abs=1e-5)
     assert abs(result.accuracy - central(SITES, settings, costs=(2, 4)).certificate.primal) > 0.05
-
-
-@pytest.mark.parametrize("settings", [{}, {"calibration": "beta", "pooling": "auto", "smallest_cell": 5}], ids=str)
-def test_a_sites_own_do_to_the_bit_what_the_same_in_the_plan_do_and_only_the_site_knows(settings):
-    transport = LocalTransport(own({"b": (1, 0.5)}))
-    result, _ = go(plan_of(costs=(1, 3), **settings), transport)
-    planned = run(plan_of(costs=(1, 3), site_costs={"b": (1, 0.5)}, **settings), SITES)
-    policies = policies_of(transport, SITES)
-    assert result.accuracy == planned.result.accuracy
-    assert all(same_policy(policies[site], planned.policies[site]) for site in SITES)
-    assert policies["b"].info.requirements.costs == planned.policies["b"].info.requirements.costs
-    assert result.as_dict()["requirements"]["costs"] == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
-    assert same_policy(late_policy(result, SITES["b"], "b", costs=(1, 0.5)), policies["b"])
-    assert "at the plan's costs" in said_of_run(result) or not settings
-    assert planned.result.own_rows.accuracy is None or not settings
-    assert not settings or "own rows alone: gaps" in said_of_run(planned.result)
 
 
 def test_a_group_without_rows_is_decided_at_the_costs_of_its_site():
@@ -218,16 +142,6 @@ def test_every_site_has_costs_and_every_site_named_is_there(given, said):
 def test_a_site_objects_to_costs_that_its_own_cannot_take_the_place_of(given, limits, said):
     objection = SiteLimits(**limits).objection(plan_of(**given), "east")
     assert objection == said or said in objection
-
-
-def test_within_a_run_its_own_costs_stay_as_they_were():
-    client, server = own({"b": (1, 1)})["b"], Server.start(plan_of(costs=(1, 3)), SITES)
-    client, reply = client.handle(server.message())
-    assert reply.refusal is None
-    following = replace(server.message(), number=2, opening=None)
-    changed, refused = replace(client, limits=SiteLimits()).handle(following)
-    assert refused.refusal == "PLAN_REFUSED"
-    assert "it began with (1.0, 1.0) as this site's own costs" in changed.problem
 
 
 def test_a_site_that_comes_later_has_costs_or_is_refused():

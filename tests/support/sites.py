@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 import logofair
 from logofair.engines.conductor import NoReply, ServerState, conduct
 from logofair.engines.inprocess import LocalTransport
-from logofair.federation import Client, Server, SiteColumns, make_plan
+from logofair.federation import Client, Server, SiteColumns, SiteLimits, make_plan
 from logofair.federation.client import SecureIdentity
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.policies import SitePolicies
@@ -243,6 +244,12 @@ def go(plan, transport, *, sites=None, **how):
 def said_of_run(result):
     """All that people are told of a run's result, in one line."""
     return " ".join(f"{label}: {sentence}" for label, sentence in run_sentences(result))
+
+
+def own(sites, limits, keys=None):
+    """The clients of some sites, those named with limits of their own."""
+    every = clients(sites, keys)
+    return every | {site: replace(every[site], limits=SiteLimits(**each)) for site, each in limits.items()}
 
 
 def policies_of(transport, sites):
