@@ -110,12 +110,16 @@ def from_the_server(code: int, reason: str = "") -> Reply:
     return reply
 
 
+@pytest.fixture
+def grid():
+    return FakeGrid()
+
+
 def transport(grid: FakeGrid) -> FlowerTransport:
     return FlowerTransport(grid, name_timeout=10.0, clock=lambda: grid.now, sleep=grid.sleep)
 
 
-def test_every_site_gets_its_own_message_and_its_reply_comes_back_under_its_name():
-    grid = FakeGrid()
+def test_every_site_gets_its_own_message_and_its_reply_comes_back_under_its_name(grid):
     grid.add(7, echo("north"), delay=0.5)
     grid.add(8, echo("south"), delay=0.1)
     carrier = transport(grid)
@@ -133,8 +137,7 @@ def test_bytes_pass_unchanged(bodies):
     assert transport(grid).exchange(bodies, 5.0) == bodies
 
 
-def test_a_node_is_asked_for_its_name_once():
-    grid = FakeGrid()
+def test_a_node_is_asked_for_its_name_once(grid):
     grid.add(7, echo("north"))
     carrier = transport(grid)
     carrier.present()
@@ -143,8 +146,7 @@ def test_a_node_is_asked_for_its_name_once():
     assert grid.kinds() == [NAME_QUERY, MESSAGE_QUERY]
 
 
-def test_a_name_registered_with_a_key_is_believed_over_what_the_node_says():
-    grid = FakeGrid()
+def test_a_name_registered_with_a_key_is_believed_over_what_the_node_says(grid):
     grid.add(7, echo("south"), name="north")
     carrier = transport(grid)
     assert carrier.present() == ("north",)
@@ -154,15 +156,13 @@ def test_a_name_registered_with_a_key_is_believed_over_what_the_node_says():
     }
 
 
-def test_a_site_that_is_not_connected_is_absent_and_nobody_gets_its_message():
-    grid = FakeGrid()
+def test_a_site_that_is_not_connected_is_absent_and_nobody_gets_its_message(grid):
     grid.add(7, echo("north"))
     replies = transport(grid).exchange({"north": b"a", "west": b"b"}, 5.0)
     assert replies == {"north": b"a from north", "west": NoReply("it is not connected")}
 
 
-def test_a_straggler_is_absent_at_the_timeout_and_its_late_reply_is_never_taken_for_the_next_one():
-    grid = FakeGrid()
+def test_a_straggler_is_absent_at_the_timeout_and_its_late_reply_is_never_taken_for_the_next_one(grid):
     grid.add(7, echo("north"), name="north", delay=8.0)
     carrier = transport(grid)
     assert carrier.exchange({"north": b"first"}, 5.0) == {"north": NoReply("no reply within 5 seconds", late=True)}
@@ -172,16 +172,14 @@ def test_a_straggler_is_absent_at_the_timeout_and_its_late_reply_is_never_taken_
     assert carrier.exchange({"north": b"second"}, 5.0) == {"north": b"second from north"}
 
 
-def test_those_in_time_are_kept_when_others_are_late():
-    grid = FakeGrid()
+def test_those_in_time_are_kept_when_others_are_late(grid):
     grid.add(7, echo("north"), name="north")
     grid.add(8, echo("south"), name="south", delay=60.0)
     replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 5.0)
     assert replies == {"north": b"a from north", "south": NoReply("no reply within 5 seconds", late=True)}
 
 
-def test_a_dead_node_is_absent_though_the_error_comes_from_the_server():
-    grid = FakeGrid()
+def test_a_dead_node_is_absent_though_the_error_comes_from_the_server(grid):
     grid.add(7, from_the_server(5), name="north")
     grid.add(8, echo("south"), name="south")
     replies = transport(grid).exchange({"north": b"a", "south": b"b"}, 60.0)
@@ -189,8 +187,7 @@ def test_a_dead_node_is_absent_though_the_error_comes_from_the_server():
     assert grid.now == pytest.approx(60.0)  # it might have come back
 
 
-def test_a_site_that_is_away_gets_its_message_when_it_is_back_in_time():
-    grid = FakeGrid()
+def test_a_site_that_is_away_gets_its_message_when_it_is_back_in_time(grid):
     grid.add(8, echo("south"), name="south")
     carrier, sleep = transport(grid), grid.sleep
 
@@ -208,8 +205,7 @@ def test_a_site_that_is_away_gets_its_message_when_it_is_back_in_time():
     assert grid.kinds() == [MESSAGE_QUERY, MESSAGE_QUERY]
 
 
-def test_a_site_started_anew_before_it_replied_gets_the_same_message_again():
-    grid = FakeGrid()
+def test_a_site_started_anew_before_it_replied_gets_the_same_message_again(grid):
     grid.add(7, lambda message: None, name="north")
     grid.nodes[7].last_activated_at = TEN
     carrier, sleep = transport(grid), grid.sleep
@@ -226,8 +222,8 @@ def test_a_site_started_anew_before_it_replied_gets_the_same_message_again():
     assert grid.kinds() == [MESSAGE_QUERY, MESSAGE_QUERY]
 
 
-def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_named():
-    grid, said = FakeGrid(), []
+def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_named(grid):
+    said = []
     grid.add(7, lambda message: None, name="north")
     grid.add(8, echo("south"), name="south")
     carrier, sleep = FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
@@ -250,8 +246,8 @@ def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_na
     assert grid.now == before  # it had its time; secure sums ask thrice
 
 
-def test_a_site_that_was_back_has_its_time_again_when_it_is_lost_once_more():
-    grid, said = FakeGrid(), []
+def test_a_site_that_was_back_has_its_time_again_when_it_is_lost_once_more(grid):
+    said = []
     carrier, sleep = FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
 
     def comes_and_goes(seconds):
@@ -268,8 +264,7 @@ def test_a_site_that_was_back_has_its_time_again_when_it_is_lost_once_more():
 
 
 @pytest.mark.parametrize("code", range(12))
-def test_no_text_of_a_sites_error_gets_through(code):
-    grid = FakeGrid()
+def test_no_text_of_a_sites_error_gets_through(grid, code):
     grid.add(7, from_the_server(code, "patient 4711"), name="north")
     absent = transport(grid).exchange({"north": b"a"}, 5.0)["north"]
     assert isinstance(absent, NoReply)
@@ -285,14 +280,12 @@ def test_no_text_of_a_sites_error_gets_through(code):
         RecordDict({"other": ConfigRecord({"site": "north", "body": b"a"})}),
     ],
 )
-def test_a_reply_that_is_none_of_ours_makes_the_site_absent(content):
-    grid = FakeGrid()
+def test_a_reply_that_is_none_of_ours_makes_the_site_absent(grid, content):
     grid.add(7, lambda message: Message(content, reply_to=message), name="north")
     assert transport(grid).exchange({"north": b"a"}, 5.0) == {"north": NoReply("its reply is not one of this protocol")}
 
 
-def test_a_refusal_makes_the_site_absent():
-    grid = FakeGrid()
+def test_a_refusal_makes_the_site_absent(grid):
     grid.add(7, lambda message: Message(pack(Envelope("north")), reply_to=message), name="north")
     replies = transport(grid).exchange({"north": b"a"}, 5.0)
     assert replies == {"north": NoReply("it could not answer; its own log says why")}
@@ -306,8 +299,7 @@ def test_a_message_the_server_does_not_take_makes_the_site_absent_at_once():
     assert replies == {"north": NoReply("the server did not accept the message for it"), "south": b"b from south"}
 
 
-def test_a_node_without_a_name_takes_part_in_nothing():
-    grid = FakeGrid()
+def test_a_node_without_a_name_takes_part_in_nothing(grid):
     grid.add(7, echo(""))
     grid.add(8, echo("south"))
     carrier = transport(grid)
@@ -318,8 +310,7 @@ def test_a_node_without_a_name_takes_part_in_nothing():
     ] == [8]
 
 
-def test_a_node_slow_to_say_its_name_is_found_at_a_later_look_without_being_asked_again():
-    grid = FakeGrid()
+def test_a_node_slow_to_say_its_name_is_found_at_a_later_look_without_being_asked_again(grid):
     grid.add(7, echo("north"), delay=15.0)
     carrier = transport(grid)
     assert carrier.present() == ()
@@ -331,8 +322,7 @@ def test_a_node_slow_to_say_its_name_is_found_at_a_later_look_without_being_aske
     assert grid.kinds() == [NAME_QUERY]
 
 
-def test_a_node_whose_first_answer_was_an_error_is_asked_again():
-    grid = FakeGrid()
+def test_a_node_whose_first_answer_was_an_error_is_asked_again(grid):
     grid.add(7, from_the_server(8))
     carrier = transport(grid)
     assert carrier.present() == ()
@@ -340,8 +330,7 @@ def test_a_node_whose_first_answer_was_an_error_is_asked_again():
     assert carrier.present() == ("north",)
 
 
-def test_a_site_back_under_another_node_id_is_found_again():
-    grid = FakeGrid()
+def test_a_site_back_under_another_node_id_is_found_again(grid):
     grid.add(7, echo("north"))
     carrier = transport(grid)
     assert carrier.present() == ("north",)
@@ -352,8 +341,7 @@ def test_a_site_back_under_another_node_id_is_found_again():
     assert grid.sent[-1].metadata.dst_node_id == 9
 
 
-def test_two_nodes_of_one_name_are_an_error():
-    grid = FakeGrid()
+def test_two_nodes_of_one_name_are_an_error(grid):
     grid.add(7, echo("north"))
     grid.add(8, echo("north"))
     with pytest.raises(InputError, match="2 connected nodes are called 'north'"):
