@@ -11,9 +11,7 @@ import numpy as np
 
 from logofair import __version__
 from logofair.columns.checks import Floats
-from logofair.federation.exchange import RosterTotals
-from logofair.federation.exchanges.final import FinalFigures
-from logofair.federation.exchanges.rounds import Totals
+from logofair.federation.exchange import OF_CHANCES, OF_SHARES, RosterTotals
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.published import published_pooling
@@ -21,7 +19,6 @@ from logofair.policy.info import FederationInfo, OwnRowsInfo, PoolingInfo, Publi
 from logofair.records import plain
 from logofair.reportable import Reportable
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
-from logofair.solvers.limits import gap_of
 
 
 @dataclass(frozen=True)
@@ -139,12 +136,12 @@ class RunResult(Reportable):
             gain = float((slope * all_positives + constant * all_accepted) / self.totals.mass.sum())
             reached = required.reported(gain)
         if names:
-            rates, units = self.plan.over_all.group_rates[: len(names)], self.plan.over_all.units
+            rates = self.plan.over_all.group_rates[: len(names)]
             base = [rate.denominator(self.totals.mass, of_all) for rate in rates]
             above = [rate.numerator(accepted, positives) for rate in rates]
             shares = np.divide(above, base, out=np.zeros((len(rates), len(of_all))), where=np.array(base) > 0).T
-            gaps = gap_of(shares, required.regions.compared[0, :, : len(names)], axis=0) / units
-        return OwnRowsInfo(reached, dict(zip(names, np.asarray(gaps).tolist(), strict=True)))
+            gaps = required.gaps(shares)
+        return OwnRowsInfo(reached, dict(zip(names, gaps.tolist(), strict=True)))
 
     @property
     def certificate(self) -> Certificate:
@@ -184,8 +181,7 @@ class RunResult(Reportable):
         """How far rates may be off because the totals of secure sums are rounded; 0 without them."""
         if not self.plan.secure:
             return 0.0
-        step = 0.5 * len(self.sites) * Totals.steps_of([(1,), (1,), (1, 0), (0,)])[1]  # of the expected positives
-        shares = 0.5 * len(self.sites) * FinalFigures.steps_of([(1,), (1, 1), (1,), (0,), (0, 3)])[1]
+        step, shares = (0.5 * len(self.sites) * each for each in (OF_CHANCES, OF_SHARES))
         off = [2.0 * shares]
         for rate in self.plan.over_all.group_rates:
             base = rate.denominator(self.totals.mass, self.totals.positives)

@@ -23,10 +23,9 @@ import numpy as np
 from logofair.columns.checks import Floats
 from logofair.errors import InfeasibleError, InputError, RefusedError, RunError, SecureRefusalError
 from logofair.federation.client import SecureIdentity
-from logofair.federation.exchange import Refusal, reply_form
+from logofair.federation.exchange import OF_CHANCES, Refusal, reply_form
 from logofair.federation.exchanges.calibrating import ContributorsRequest
 from logofair.federation.exchanges.final import PublishRequest, Received
-from logofair.federation.exchanges.rounds import Totals
 from logofair.federation.messages import Opening, RequestMessage, agrees
 from logofair.federation.secure import (
     Keys,
@@ -246,7 +245,7 @@ def _check_range(batch: ClientBatch, sites: int) -> None:
     """Refuse rows that weigh more than the totals of the plan can hold, before anything is sent of them."""
     rows = batch.preparation.rows
     weight = np.array([float(rows.groups.size if rows.weights is None else rows.weights.sum())])
-    if not fits_sum(weight, Totals.steps_of([(0,), weight.shape, (0, 0), (0,)]), sites):
+    if not fits_sum(weight, np.full(weight.size, OF_CHANCES), sites):
         raise RefusedError(
             Refusal.BAD_DATA,
             f"sample_weight: the rows weigh {weight.sum():.3g} in all, and secure sums of {sites} sites hold less; "
