@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -475,41 +474,6 @@ def test_a_disk_that_fails_while_writing_is_one_sentence(folder: Path, monkeypat
     assert "out.parquet: cannot be written" in sentence
     assert "No space left" in sentence
     assert sorted(folder.iterdir()) == before
-
-
-def test_a_failure_on_both_sides_at_once_does_not_leave_one_waiting_for_the_other(
-    folder: Path, policy: logofair.Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopped = threading.Event()
-    usual, calls = Decider.decide, []
-
-    def full(table: pl.LazyFrame, path: Path) -> None:
-        stopped.wait(20)
-        raise OSError(28, "No space left on device")
-
-    def interrupted(self: Decider, *arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) > 4:  # by now the queue is full
-            stopped.set()
-            raise ValueError("stop")
-        return usual(self, *arguments)
-
-    monkeypatch.setattr(writing, "sink", full)
-    monkeypatch.setattr(Decider, "decide", interrupted)
-    columns = ColumnNames(score="p", group=("sex",), site="site")
-    decider = Decider(policy, columns, key=5)
-    files = find_files([str(folder / "new.parquet")], site="site")
-
-    def work() -> None:
-        with pytest.raises(ValueError, match="stop"), showing_progress(quiet=True) as progress:
-            apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=100)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert not list(folder.glob("*out.parquet*"))
-    assert not list(folder.glob(".logofair*"))
 
 
 def test_files_whose_kept_columns_differ_in_kind_are_refused_by_name(folder: Path, people: pl.DataFrame) -> None:

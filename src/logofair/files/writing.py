@@ -8,13 +8,12 @@ import math
 import os
 import secrets
 import shutil
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Queue
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from logofair.errors import DiskFullError, InputError
 
@@ -31,7 +30,6 @@ POLICY, REPORT, PICTURE, LIST = {".json": "JSON"}, {".html": "HTML", ".htm": "HT
 TABLE = dict.fromkeys((".parquet", ".pq"), "Parquet") | dict.fromkeys((".csv", ".tsv"), "CSV")
 TABLE |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
 NO_ENDINGS: Mapping[str, str] = {}  # any name will do
-_WAITING = 4  # tables that may wait to be written
 _LOOK = 0.05  # seconds between two attempts at a lock
 
 
@@ -191,64 +189,26 @@ def locked(path: Path, *, patience: float = math.inf) -> Iterator[None]:
         yield
 
 
-class TableWriter:
-    """Writes a table part by part in another thread, as the ending of the file's name says.
+@contextmanager
+def written_in_parts(path: Path) -> Iterator[Callable[[polars.DataFrame], None]]:
+    """Hand out what takes a table part by part; in the end the whole is written as the ending of the name says.
 
-    Whatever goes wrong on either side ends both, and neither waits for ever.
+    Until then the parts lie in a folder beside it, so that no more than one is in memory.
     """
+    import polars
 
-    def __init__(self, path: Path, schema: Any) -> None:
-        self.path, self.schema = path, schema
-        self.queue: Queue[polars.DataFrame | None] = Queue(_WAITING)
-        self.stopped, self.ended = threading.Event(), threading.Event()
-        self.failed: list[BaseException] = []
-        self.thread = threading.Thread(target=self._work, daemon=True)
+    with TemporaryDirectory(prefix=".logofair-", dir=path.parent) as folder:
+        parts: list[Path] = []
 
-    def __enter__(self) -> TableWriter:
-        self.thread.start()
-        return self
+        def write(part: polars.DataFrame) -> None:
+            parts.append(Path(folder) / f"{len(parts)}.parquet")
+            part.write_parquet(parts[-1], compression="lz4")
 
-    def write(self, table: polars.DataFrame) -> None:
-        """Hand a part over; raise if writing has failed."""
-        if self.failed:
-            raise _as_raised_here(self.failed[0])
-        self.queue.put(table)
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self.stopped.set()
-        self.queue.put(None)
-        self.thread.join()
-        if self.failed and kind is None:
-            raise _as_raised_here(self.failed[0])
-
-    def _work(self) -> None:
-        from polars.io.plugins import register_io_source
-
+        yield write
         try:
-            sink(register_io_source(self._source, schema=self.schema), self.path)
-        except BaseException as error:  # raised again in the thread that writes
-            self.failed.append(error)
-        finally:
-            while not self.ended.is_set():  # take what is still to come, so that the other thread can go on
-                list(self._tables())
-
-    def _tables(self) -> Iterator[polars.DataFrame]:
-        while (table := self.queue.get()) is not None:
-            yield table
-        self.ended.set()
-
-    def _source(self, *_: Any) -> Iterator[polars.DataFrame]:
-        yield from self._tables()
-        if self.stopped.is_set():
-            raise InterruptedError("no more rows")
-
-
-def _as_raised_here(error: BaseException) -> BaseException:
-    """A failure of the writing thread as the other thread raises it."""
-    if isinstance(error, KeyboardInterrupt):  # polars listens to interrupts in every thread
-        return KeyboardInterrupt()
-    return OSError(" ".join(str(error).split())[:200])
+            sink(polars.scan_parquet(parts, glob=False), path)
+        except polars.exceptions.PolarsError as error:  # such as lists, which a CSV file cannot hold
+            raise OSError(" ".join(str(error).split())[:200]) from None
 
 
 def sink(table: polars.LazyFrame, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from logofair.files.values import (
     listed_names,
     plain_values,
 )
-from logofair.files.writing import TableWriter, replacing
+from logofair.files.writing import replacing, written_in_parts
 from logofair.policy.coins import Tosses, Words, exact_counts
 from logofair.policy.policy import Policy
 
@@ -332,7 +332,7 @@ def decide_files(
 
     Where counts are exact the files are read twice: a decision then depends on all rows.
     """
-    totals, writer = DecisionCounts(decider.policy.groups), None
+    totals = DecisionCounts(decider.policy.groups)
     expected = max(1, sum(map(estimated_rows, files.paths)) // batch)
     toss: Toss = Tosses.by_coin
     if decider.exact_counts:
@@ -361,11 +361,10 @@ def decide_files(
 
             toss = tell
     steps = _batches(decider, files, totals, batch, toss)
-    with replacing(out) as neighbour, closing(steps), ExitStack() as stack:
+    with replacing(out) as neighbour, closing(steps), written_in_parts(neighbour) as write:
         for table in progress(steps, "Deciding", expected):
-            writer = writer or stack.enter_context(TableWriter(neighbour, table.schema))
-            writer.write(table)
-        if writer is None:
+            write(table)
+        if not totals.rows:
             lacks = "every row lacks a value in some column named; nothing is left to decide on"
             fault = lacks if totals.dropped else "has columns but no rows; pass a file with at least one"
             raise InputError(f"{files.name}: {fault}.")
