@@ -589,4 +589,4 @@ def _check(
         low, high = counted.select(pl.col("low").min(), pl.col("high").max()).row(0)
         check_scores(low, high, columns.scale, table.where("score"))
     if "lightest" in counted.columns and (counted["lightest"].min() or 0) < 0:  # type: ignore[operator]
-        table.check_weights()
+        table.check_numbers("weight")

@@ -16,7 +16,7 @@ from logofair.columns.labels import Codes, encode
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files, site_name
-from logofair.files.tables import estimated_rows, fingerprint, kind_of, open_table, regular_file
+from logofair.files.tables import TableFile, estimated_rows, fingerprint, open_table, regular_file
 from logofair.files.values import (
     as_chances,
     as_numbers,
@@ -175,7 +175,7 @@ def _part(
         rows = pl.DataFrame(checked)
         complete = rows.drop_nulls()
         if "weight" in wanted and (rows["weight"] < 0).any():
-            table.check_weights()
+            table.check_numbers("weight")
         for role in rows.columns if not columns.drop_missing else ():
             table.check_missing(role, rows[role].null_count(), rows.height)
         if "score" in wanted and complete.height:
@@ -194,7 +194,7 @@ def whole_column(parts: Sequence[polars.Series], role: str, files: DataFiles, co
         column: polars.Series = polars_module().concat(list(parts))
         return column
     places = [f"{path}: column {named!r}" for path in files.paths]
-    column = combine_columns(parts, places, [kind_of(path) == "CSV" for path in files.paths])
+    column = combine_columns(parts, places, [TableFile(path).kind == "CSV" for path in files.paths])
     if role not in ("label", "decision"):
         return column
     positive = columns.positive

@@ -30,16 +30,14 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ending_of
 from logofair.files.values import as_numbers, has_value, is_number, listed_names
-from logofair.files.writing import FileName, readable, reason_of, with_formulas
+from logofair.files.writing import TABLE, FileName, readable, reason_of, with_formulas
 
 if TYPE_CHECKING:
     import polars
 
 _PACKED = ".gz"
 _TEXTS = (".csv", ".tsv", ".txt")
-KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV")
-KINDS |= dict.fromkeys((".parquet", ".pq"), "Parquet")
-KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
+KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV") | TABLE
 BLOCK = 1 << 22
 _MOST_BYTES, _MOST_RATIO, _SMALL = 1 << 37, 200, 1 << 26  # of packed files
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
@@ -63,6 +61,18 @@ class TableFile:
         return self.path.name
 
     @property
+    def kind(self) -> str:
+        """What kind of table it is, by the ending of its name."""
+        ending = ending_of(Path(self.name))
+        if ending in _SPREADSHEETS:
+            raise InputError(
+                f"{self.name}: is a spreadsheet, which is not read here; save the sheet as CSV and pass that file."
+            )
+        if ending not in KINDS:
+            raise InputError(f"{self.name}: its name ends in {ending!r}; known endings are {', '.join(KINDS)}.")
+        return KINDS[ending]
+
+    @property
     def is_packed(self) -> bool:
         """Whether its bytes are not those of the table itself."""
         return self.path.suffix.lower() == _PACKED
@@ -84,6 +94,18 @@ class TableFile:
             return
         with self.path.open("rb") as file:
             yield file
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn the reader's failures into one sentence; its own reasons may quote rows, so they are not passed on."""
+        pl = polars_module()
+        try:
+            yield
+        # PanicException is no Exception.
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeError, csv.Error):
+            csv_fault = "a line with too many fields, or an open quote, or no text"
+            fault = csv_fault if self.kind == "CSV" else "damaged, or of another kind"
+            raise InputError(f"{self}: cannot be read as {self.kind} ({fault}); write the file again.") from None
 
 
 class _Unpacked(io.RawIOBase):
@@ -123,7 +145,6 @@ class Table:
     """
 
     file: TableFile
-    kind: str
     names: Mapping[str, str]
     rows: polars.LazyFrame
     numbered: polars.LazyFrame
@@ -136,16 +157,16 @@ class Table:
 
     def collect(self, query: polars.LazyFrame | None = None) -> polars.DataFrame:
         """Run a query on the table, by default for all rows, in batches."""
-        with reading(self.file, self.kind):
+        with self.file.reading():
             return (self.rows if query is None else query).collect(engine="streaming")
 
     def batches(self, size: int, query: polars.LazyFrame | None = None) -> Iterator[polars.DataFrame]:
         """Run a query and hand its rows out in order, about ``size`` at a time; only a few batches are in memory."""
         query = self.rows if query is None else query
-        with reading(self.file, self.kind):
+        with self.file.reading():
             parts = query.collect_batches(chunk_size=size, maintain_order=True)
         while True:
-            with reading(self.file, self.kind):
+            with self.file.reading():
                 part = next(parts, None)
             if part is None:
                 return
@@ -153,25 +174,20 @@ class Table:
                 yield part
 
     def check_numbers(self, role: str, scale: str = "chance") -> None:
-        """Raise where a cell of a column of numbers holds something else, and name the first."""
+        """Raise where a column of numbers holds something else, or a weight is negative, and name the first."""
         pl, kind = polars_module(), self.rows.collect_schema()[role]
-        wrong = pl.col(role).is_not_null() & as_numbers(pl.col(role), kind, scale).is_null()
-        for row, value in self._first(role, wrong):
+        number = as_numbers(pl.col(role), kind, scale)
+        wrong = pl.col(role).is_not_null() & number.is_null()
+        if role == "weight":
+            wrong |= number < 0
+        found = self.collect(self.numbered.filter(wrong).select("row", role, number.alias("number")).head(1))
+        for row, value, read in found.rows():
+            if read is not None:
+                raise InputError(f"{self.where(role)}: row {row} is {value}; weights must not be negative.")
             hint = "write decimals with a point" if "," in value else "drop or repair such rows"
             if value.endswith("%") and scale != "percent":
                 hint = "add --scale percent" if role == "score" else "write numbers without %"
             raise InputError(f"{self.where(role)}: row {row} is {shown(value)}, expected numbers; {hint}.")
-
-    def check_weights(self) -> None:
-        """Raise where a weight is negative, and name the first."""
-        kind = self.rows.collect_schema()["weight"]
-        for row, value in self._first("weight", as_numbers(polars_module().col("weight"), kind) < 0):
-            raise InputError(f"{self.where('weight')}: row {row} is {value}; weights must not be negative.")
-
-    def _first(self, role: str, flag: polars.Expr) -> list[tuple[int, Any]]:
-        """The number and the value of the first row that is flagged, if there is one."""
-        found: list[tuple[int, Any]] = self.collect(self.numbered.select("row", role).filter(flag).head(1)).rows()
-        return found
 
     def check_missing(self, role: str, missing: int, rows: int) -> None:
         """Raise if rows lack a value in a column."""
@@ -212,22 +228,21 @@ def open_table(
     roles. ``seen`` is told, from any thread, of how many more rows were read. ``block``: characters of a CSV file that
     are decoded at a time.
     """
-    source, kind = _found(file)
-    pl, pairs = polars_module(), (*where, *unless)
+    source, pl, pairs = _found(file), polars_module(), (*where, *unless)
     conditions = {f"where {place}": name for place, (name, _) in enumerate(pairs)}
     named = dict(wanted) | conditions
     if not named:
         raise InputError(f"{source}: no columns were named; name at least one.")
     with TemporaryDirectory() as folder:
-        with reading(source, kind):
-            if kind == "CSV":
+        with source.reading():
+            if source.kind == "CSV":
                 table, places = _csv(source, list(named.values()), Path(folder), block)
             else:
-                table = _stored(source, kind)
+                table = _stored(source)
                 places = _places(table.collect_schema().names(), list(named.values()), source)
         # Neither by name nor under it: polars takes "^a.*$" and "*" for patterns.
         columns = [pl.nth(place).alias(role) for role, place in zip(named, places, strict=True)]
-        if kind == "CSV":  # without outer blanks, and without the apostrophe before a formula
+        if source.kind == "CSV":  # without outer blanks, and without the apostrophe before a formula
             bare = [with_formulas(column.str.strip_chars()) for column in columns]
             columns = [pl.when(column != "").then(column) for column in bare]
         table = table.select(columns)
@@ -252,25 +267,22 @@ def open_table(
                 return part
 
             rows = rows.map_batches(counted, streamable=True)
-        yield Table(source, kind, dict(wanted), rows, numbered.with_columns(read), texts, tuple(missing))
+        yield Table(source, dict(wanted), rows, numbered.with_columns(read), texts, tuple(missing))
 
 
 def column_names(file: FileName | TableFile) -> list[str]:
     """The names of all columns of a file."""
-    source, kind = _found(file)
-    with reading(source, kind):
-        if kind == "CSV":
-            return _csv_header(_first_lines(source), [])[1]
-        return list(_stored(source, kind).collect_schema().names())
+    source = _found(file)
+    with source.reading():
+        return _csv_header(source, [])[1] if source.kind == "CSV" else list(_stored(source).collect_schema().names())
 
 
 def estimated_rows(file: FileName | TableFile) -> int:
     """About how many rows a file has, for progress: of CSV by the length of its first lines."""
-    source, kind = _found(file)
-    with reading(source, kind):
-        if kind != "CSV":
-            pl = polars_module()
-            return int(_stored(source, kind).select(pl.len()).collect().item())
+    source = _found(file)
+    with source.reading():
+        if source.kind != "CSV":
+            return int(_stored(source).select(polars_module().len()).collect().item())
         with source.open() as raw:
             head = raw.read(1 << 16)
     return source.size * head.count(b"\n") // max(1, len(head))
@@ -290,62 +302,24 @@ def regular_file(path: FileName) -> Path:
     return source
 
 
-def kind_of(path: Path) -> str:
-    """What kind of table a file is, by the ending of its name."""
-    ending = ending_of(path)
-    if ending in _SPREADSHEETS:
-        raise InputError(f"{path}: is a spreadsheet, which is not read here; save the sheet as CSV and pass that file.")
-    kind = KINDS.get(ending)
-    if kind is None:
-        raise InputError(f"{path}: its name ends in {ending!r}; known endings are {', '.join(KINDS)}.")
-    return kind
+def _found(file: FileName | TableFile) -> TableFile:
+    return file if isinstance(file, TableFile) else TableFile(regular_file(file))
 
 
-@contextmanager
-def reading(file: TableFile, kind: str) -> Iterator[None]:
-    """Turn the reader's failures into one sentence; its own reasons may quote rows, so they are not passed on."""
-    pl = polars_module()
-    try:
-        yield
-    # PanicException is no Exception.
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeError, csv.Error):
-        csv_fault = "a line with too many fields, or an open quote, or no text"
-        fault = csv_fault if kind == "CSV" else "damaged, or of another kind"
-        raise InputError(f"{file}: cannot be read as {kind} ({fault}); write the file again.") from None
-
-
-def _found(file: FileName | TableFile) -> tuple[TableFile, str]:
-    source = file if isinstance(file, TableFile) else TableFile(regular_file(file))
-    return source, kind_of(Path(source.name))
-
-
-def _stored(file: TableFile, kind: str) -> Any:
+def _stored(file: TableFile) -> Any:
     """The lazy table of a Parquet or Arrow file; brackets in its name are no pattern."""
     pl = polars_module()
-    return (pl.scan_parquet if kind == "Parquet" else pl.scan_ipc)(file.path, glob=False, hive_partitioning=False)
+    return (pl.scan_parquet if file.kind == "Parquet" else pl.scan_ipc)(file.path, glob=False, hive_partitioning=False)
 
 
 def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[Any, list[int]]:
     """The lazy table of a CSV file, and the places of the named columns."""
-    separator, header = _csv_header(_first_lines(file), names)
+    separator, header = _csv_header(file, names)
     if not set(names) & set(header) and any(name.replace(".", "").isdigit() for name in header):  # not for showing
         raise InputError(f"{file}: its first line holds numbers; the first line must name the columns.")
-    encoding, overfull = _looked_through(file, separator, len(header), block)
-    clean = _clean_csv(file, encoding, folder, block)
-    if encoding == "utf-16":
-        _, overfull = _looked_through(TableFile(clean), separator, len(header), block)
+    clean = _clean_csv(file, _encoding(file, block), folder, block)
     places = _places(header, names, file)
-    last = _end(clean).rstrip(b"\r\n").rpartition(b"\n")[2]
-    if b'"' not in last and last.count(separator.encode()) + 1 < len(header):  # polars would fill it up with nulls
-        raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
-    if overfull:  # the reader of CSV, which is slower than counting, has the last word
-        with clean.open(encoding="utf-8", newline="") as lines:
-            for row, fields in enumerate(filter(None, csv.reader(lines, delimiter=separator))):
-                if len(fields) > len(header):  # polars drops fields of which it was not asked for all others
-                    raise InputError(
-                        f"{file}: row {row} has {len(fields)} fields, but the first line names {len(header)} columns; "
-                        f"put fields that hold a {shown(separator)} in quotes."
-                    )
+    _check_fields(clean, file, separator, len(header), block)
     return polars_module().scan_csv(clean, separator=separator, infer_schema=False, glob=False), places
 
 
@@ -366,41 +340,32 @@ def _places(header: list[str], names: list[str], file: TableFile) -> list[int]:
     return [header.index(name) for name in names]
 
 
-def _first_lines(file: TableFile) -> bytes:
-    """The first lines of a CSV file as UTF-8 without its mark; the last one may be cut."""
+def _csv_header(file: TableFile, names: Sequence[str]) -> tuple[str, list[str]]:
+    """The separator under which most wanted names are found (then: most names), and the column names."""
     with file.open() as raw:
         head = raw.read(_ENDS)
     if head.startswith(_WIDE):
-        return head.decode("utf-16", errors="ignore").encode()
-    _check_text(head, file)
-    try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # which leaves out a cut character
-    except UnicodeDecodeError:
-        text = head.decode("cp1252", errors="replace")
-    return text.removeprefix("\ufeff").encode()
-
-
-def _csv_header(head: bytes, names: Sequence[str]) -> tuple[str, list[str]]:
-    """The separator under which most wanted names are found (then: most names), and the column names."""
+        text = head.decode("utf-16", errors="ignore")
+    else:
+        _check_text(head, file)
+        try:
+            text = codecs.getincrementaldecoder("utf-8")().decode(head)  # which leaves out a cut character
+        except UnicodeDecodeError:
+            text = head.decode("cp1252", errors="replace")
     found: list[tuple[str, list[str]]] = []
     for separator in ",;\t|":
-        rows = csv.reader(io.TextIOWrapper(io.BytesIO(head), "utf-8", newline=""), delimiter=separator)
+        rows = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=separator)
         found.append((separator, [name.strip() for name in next(filter(None, rows), [])]))
     return max(found, key=lambda pair: (len(set(names) & set(pair[1])), len(pair[1])))
 
 
-def _looked_through(file: TableFile, separator: str, fields: int, block: int) -> tuple[str, bool]:
-    """A file's encoding, and whether a line may have more fields than the header, from one reading.
-
-    UTF-16 by its mark (then nothing is counted), UTF-8, or else Windows' Latin-1; raises on what is no text, or ends
-    within a character. Separators are counted outside quotes; a quote inside a field puts that out of step.
-    """
+def _encoding(file: TableFile, block: int) -> str:
+    """A file's encoding: UTF-16 by its mark, UTF-8, or else Windows' Latin-1; raise on what is no text, or is cut."""
     decoder, encoding, line = codecs.getincrementaldecoder("utf-8")(), "utf-8", 0
-    before, quoted, overfull = 0, False, False
     with file.open() as raw:
         part = raw.read(2)
         if part in _WIDE:
-            return "utf-16", False
+            return "utf-16"
         while part:
             _check_text(part, file)
             line = len(part) - 1 - part.rfind(b"\n") + (0 if b"\n" in part else line)
@@ -414,27 +379,49 @@ def _looked_through(file: TableFile, separator: str, fields: int, block: int) ->
                     decoder.decode(part)
                 except UnicodeDecodeError:
                     encoding = "cp1252"  # Latin-1, with the quotes and dashes that Excel writes
-            if not overfull:
-                data = np.frombuffer(part, dtype=np.uint8)
-                marks = data[(data == ord(separator)) | (data == ord("\n")) | (data == ord('"'))]
-                quotes = marks == ord('"')
-                inside = (np.cumsum(quotes) + quoted) % 2 == 1
-                quoted = bool((quotes.sum() + quoted) % 2)
-                marks = marks[~inside & ~quotes]
-                ends = np.flatnonzero(marks == ord("\n"))
-                counts = np.diff(ends, prepend=-1 - before, append=marks.size) - 1
-                overfull, before = bool((counts >= fields).any()), int(counts[-1])
             part = raw.read(block)
     try:
         decoder.decode(b"", final=encoding == "utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{file}: cut short: it ends within a character; write it again, in UTF-8.") from None
-    return encoding, overfull
+    return encoding
 
 
 def _check_text(part: bytes, file: TableFile) -> None:
     if b"\0" in part:
         raise InputError(f"{file}: is no CSV text (it holds zero bytes); save it as CSV in UTF-8.")
+
+
+def _check_fields(clean: Path, file: TableFile, separator: str, fields: int, block: int) -> None:
+    """Raise where a line has more fields than the header, which polars may drop, or the last fewer, which it fills up.
+
+    Separators are counted outside quotes; a quote inside a field puts that out of step. So where a line may have too
+    many, the reader of CSV, which is slower than counting, has the last word.
+    """
+    last = _end(clean).rstrip(b"\r\n").rpartition(b"\n")[2]
+    if b'"' not in last and last.count(separator.encode()) + 1 < fields:
+        raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
+    before, quoted, overfull = 0, False, False
+    with clean.open("rb") as raw:
+        while not overfull and (part := raw.read(block)):
+            data = np.frombuffer(part, dtype=np.uint8)
+            marks = data[(data == ord(separator)) | (data == ord("\n")) | (data == ord('"'))]
+            quotes = marks == ord('"')
+            inside = (np.cumsum(quotes) + quoted) % 2 == 1
+            quoted = bool((quotes.sum() + quoted) % 2)
+            marks = marks[~inside & ~quotes]
+            ends = np.flatnonzero(marks == ord("\n"))
+            counts = np.diff(ends, prepend=-1 - before, append=marks.size) - 1
+            overfull, before = bool((counts >= fields).any()), int(counts[-1])
+    if not overfull:
+        return
+    with clean.open(encoding="utf-8", newline="") as lines:
+        for row, cells in enumerate(filter(None, csv.reader(lines, delimiter=separator))):
+            if len(cells) > fields:
+                raise InputError(
+                    f"{file}: row {row} has {len(cells)} fields, but the first line names {fields} columns; "
+                    f"put fields that hold a {shown(separator)} in quotes."
+                )
 
 
 def _clean_csv(file: TableFile, encoding: str, folder: Path, block: int) -> Path:

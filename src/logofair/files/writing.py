@@ -214,9 +214,9 @@ def written_in_parts(path: Path) -> Iterator[Callable[[polars.DataFrame], None]]
 def sink(table: polars.LazyFrame, path: Path) -> None:
     """Write a lazy table as its name's ending says."""
     ending = path.suffix.lower()
-    if ending in (".csv", ".tsv"):
+    if TABLE.get(ending) == "CSV":
         without_formulas(table).sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
-    elif ending in (".parquet", ".pq"):
+    elif TABLE.get(ending) == "Parquet":
         table.sink_parquet(path)
     else:
         table.sink_ipc(path)

@@ -303,7 +303,7 @@ class Decider:
             yield rows, ids.to_numpy()
         elif not is_text(ids.dtype):
             raise InputError(f"{where}: holds {ids.dtype}; ids are integers or text.")
-        elif batch.table.kind != "CSV":
+        elif batch.table.file.kind != "CSV":
             yield rows, ids.cast(pl.String).to_list()
         else:
             complete = ids.str.contains(_INTEGER_KINDS)
