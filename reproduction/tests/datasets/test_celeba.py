@@ -163,7 +163,7 @@ def test_features_stay_a_read_only_memory_map_until_rows_are_taken(faces: Faces,
     data = load_celeba(into)
     assert isinstance(data.features, np.memmap)
     assert not data.features.flags.writeable
-    assert (data.kind, data.feature_names, data.features.shape) == ("images", (), (ROWS, 3, WIDTH, WIDTH))
+    assert (data.feature_names, data.features.shape) == ((), (ROWS, 3, WIDTH, WIDTH))
     assert repr(data).startswith(f"Dataset(celeba: {ROWS} rows, 8 x 8 images, ")
     taken = data.take([7, 3])
     assert taken.row_numbers.tolist() == [7, 3]
