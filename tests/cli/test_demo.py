@@ -185,10 +185,10 @@ def test_the_page_has_a_line_for_every_method_and_its_figures_are_those_of_the_j
 def test_gaps_are_expectations_of_the_policy_on_the_test_rows(toy: Dataset) -> None:
     found = compare(toy, Settings(sites=2, alpha=5))
     test, last = found.test_rows, found.outcomes[-1].audit
-    where = {"sensitive_features": test.groups, "sites": test.sites}
-    chance = found.fair.policy.probabilities(test.scores, **where)
+    where = {name: test[name] for name in ("sensitive_features", "sites")}
+    chance = found.fair.policy.probabilities(test["scores"], **where)
     assert found.fair.policy.mixtures.mixed.any()  # else coins would not matter
-    expected = audit(chance, test.labels, **where, chances=True)
+    expected = audit(chance, test["labels"], **where, chances=True)
     assert (last.accuracy, last.local_gap, last.global_gap) == (
         expected.accuracy,
         expected.local_gap,
@@ -198,7 +198,7 @@ def test_gaps_are_expectations_of_the_policy_on_the_test_rows(toy: Dataset) -> N
 
 def test_sites_without_calibration_rows_are_decided_by_the_merged_rule(toy: Dataset) -> None:
     found = compare(toy, Settings(sites=300))
-    assert set(found.test_rows.sites) - set(found.calibration_rows.sites)
+    assert set(found.test_rows["sites"]) - set(found.calibration_rows["sites"])
     assert found.outcomes[-1].audit.accuracy is not None
 
 

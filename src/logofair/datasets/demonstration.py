@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from logofair.auditing import Audit, audit
 from logofair.auditing import Comparison as RulesCompared
 from logofair.auditing import compare as compare_rules
 from logofair.auditing.result import measured_values
-from logofair.columns.checks import Floats, Integers, Label
+from logofair.columns.checks import Floats, Label
 from logofair.datasets import Dataset, dirichlet_sites, split
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
@@ -40,21 +41,6 @@ class Settings:
     sites: int = 5
     alpha: float = 0.5
     random_state: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class SplitRows:
-    """Some rows as a post-processor sees them."""
-
-    scores: Floats
-    labels: npt.NDArray[np.int64]
-    groups: npt.NDArray[np.str_]
-    sites: Integers
-
-    @property
-    def places(self) -> dict[str, Any]:
-        """Groups and sites, as `logofair.fit` names its arguments."""
-        return {"sensitive_features": self.groups, "sites": self.sites}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +73,8 @@ class MethodResult:
 class Comparison:
     """Methods side by side: the base model first, then the three variants; :func:`compare` makes one.
 
-    ``fair`` is the variant that is fair inside each site and over all.
+    ``fair`` is the variant that is fair inside each site and over all. Calibration and test rows are columns as
+    `logofair.fit` names them.
     """
 
     settings: Settings
@@ -97,30 +84,25 @@ class Comparison:
     outcomes: tuple[MethodResult, ...]
     warnings: tuple[str, ...]
     fair: Solution
-    calibration_rows: SplitRows
-    test_rows: SplitRows
+    calibration_rows: Mapping[str, Any]
+    test_rows: Mapping[str, Any]
 
     @cached_property
     def fair_tested(self) -> Solution:
         """The fair variant, tested on the test rows."""
-        rows = self.test_rows
-        return self.fair.test(rows.scores, rows.labels, **rows.places)
-
-    @property
-    def tested(self) -> Audit:
-        """The base model on the test rows, which all gaps rest on."""
-        return self.outcomes[0].audit
+        return self.fair.test(**self.test_rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; what is undefined is None."""
+        base = self.outcomes[0].audit
         return {
             "data": self.data,
             "settings": asdict(self.settings),
             "rows": self.rows,
             "groups": list(self.groups),
             "methods": [outcome.as_dict() for outcome in self.outcomes],
-            "small": self.tested.small_as_dict(),
-            "undefined": list(self.tested.undefined),
+            "small": base.small_as_dict(),
+            "undefined": list(base.undefined),
             "warnings": list(self.warnings),
         }
 
@@ -148,10 +130,9 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
         return np.asarray(model.predict_proba(data.features)[:, 1])
 
     (scores,) = progress(map(trained, [parts["train"]]), "Training a logistic regression", total=1)
-    calibration, test = (
-        SplitRows(scores[rows], data.labels[rows], data.sensitive[rows], sites[rows])
-        for rows in (parts["calibration"], parts["test"])
-    )
+    columns = {"scores": scores, "labels": data.labels, "sensitive_features": data.sensitive, "sites": sites}
+    calibration: dict[str, Any] = {name: column[parts["calibration"]] for name, column in columns.items()}
+    test = {name: column[parts["test"]] for name, column in columns.items()}
     tolerances: dict[str, dict[str, Any]] = {
         name: {
             "local_tolerance": settings.local_tolerance if local else None,
@@ -161,22 +142,20 @@ def compare(data: Dataset, settings: Settings, progress: Progress = no_progress)
     }
     usual: dict[str, Any] = {"notion": settings.notion, "random_state": settings.random_state}
     fits = progress(
-        (
-            fit(calibration.scores, calibration.labels, **calibration.places, **own, **usual)
-            for own in tolerances.values()
-        ),
+        (fit(**calibration, **own, **usual) for own in tolerances.values()),
         "Fitting LoGoFair",
         total=len(_VARIANTS),
     )
     solutions = dict(zip(_VARIANTS, fits, strict=True))
     # The model's most accurate decisions, by the same calibrated scores: what every page calls before.
     calibrated = solutions["LoGoFair_l&g"].policy
-    plain = calibrated.unconstrained(test.scores, on_unknown="merged", **test.places)
-    measured: dict[str, Any] = {"notion": settings.notion, **test.places}
-    outcomes = [MethodResult(BASE, audit(plain, test.labels, **measured))]
+    places = {name: test[name] for name in ("sensitive_features", "sites")}
+    plain = calibrated.unconstrained(test["scores"], on_unknown="merged", **places)
+    measured: dict[str, Any] = {"notion": settings.notion, **places}
+    outcomes = [MethodResult(BASE, audit(plain, test["labels"], **measured))]
     for name, solution in solutions.items():  # in expectation over its coins, beside the base model
-        chance = solution.policy.probabilities(test.scores, on_unknown="merged", **test.places)
-        compared = compare_rules(plain, chance, test.labels, chances=True, **measured)
+        chance = solution.policy.probabilities(test["scores"], on_unknown="merged", **places)
+        compared = compare_rules(plain, chance, test["labels"], chances=True, **measured)
         outcomes.append(
             MethodResult(
                 name, compared.second, **tolerances[name], difference=compared, certificate=solution.certificate

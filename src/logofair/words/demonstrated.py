@@ -18,21 +18,13 @@ _WAYS = {"LoGoFair_g": "fair overall", "LoGoFair_l": "fair per site", "LoGoFair_
 
 def demo_report(found: Comparison, about: About) -> Page:
     """Return the report of the way that is fair per site and overall, with the frontier around it."""
-    settings, rows, test = found.settings, found.calibration_rows, found.test_rows
+    settings = found.settings
     trade_off = frontier(
-        rows.scores,
-        rows.labels,
-        sensitive_features=rows.groups,
-        sites=rows.sites,
+        **found.calibration_rows,
         notion=settings.notion,
         chosen=(settings.local_tolerance, settings.global_tolerance),
         random_state=settings.random_state,
-        test_rows={
-            "scores": test.scores,
-            "labels": test.labels,
-            "sensitive_features": test.groups,
-            "sites": test.sites,
-        },
+        test_rows=found.test_rows,
     )
     return fit_page(found.fair_tested, replace(about, data=in_memory(found.data, found.fair)), frontier=trade_off)
 
