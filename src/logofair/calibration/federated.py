@@ -174,7 +174,6 @@ class Levels:
     """The server's state: the fits of all rows and of the groups under way."""
 
     method: str
-    strength: float  # of every prior, in rows
     everyone: Descent  # all rows; one unit per fit
     groups: Descent  # unit fit * groups + group
     places: Indices  # the group as which each group's rows are summed, -1: not summed, (groups,)
@@ -189,7 +188,6 @@ class Levels:
         places: Indices,
         *,
         folds: int = 5,
-        strength: float = STRENGTH,
         least_gain: float = _LEAST_GAIN,
         slack: float = _LEAST_GAIN,
         most_rounds: int | None = None,
@@ -205,7 +203,6 @@ class Levels:
         softened = np.ldexp(of_fits.centre, -np.arange(1, fits + 1))
         return cls(
             method,
-            strength,
             Descent.start(of_fits, family.slopes, at=softened, least_gain=least_gain, slack=slack),
             Descent.start(of_groups, family.slopes, least_gain=least_gain, slack=slack),
             places,
@@ -241,7 +238,6 @@ class Levels:
             information[np.triu_indices(len(fitted.centre))].reshape(shape)[:, :, serving],
             self._mass.sum(axis=2),
             self.places,
-            self.strength,
         )
 
     def count(self, counts: Floats) -> Levels:
@@ -283,7 +279,7 @@ class Levels:
     def _prior(self) -> Prior:
         """The groups' prior, centred at the present fit of all rows."""
         identity = Prior.on_identity(FAMILIES[self.method])
-        return identity.on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), self.strength)
+        return identity.on(self.everyone.ahead, self._mass.sum(axis=(0, 2)), STRENGTH)
 
     @property
     def _shape(self) -> tuple[int, int]:

@@ -159,32 +159,24 @@ class GlobalRequirements:
             return (n - positives) / n + gain
         return self.plan.cost_scale.largest[1] * positives / n - gain * self.plan.cost_scale.unit
 
-    @property
-    def limited(self) -> tuple[int, ...]:
-        """The numbers of the rates that are within more than tolerances."""
-        return tuple(np.flatnonzero(self.limits.besides[0]).tolist())
-
-    def by_name(self, rates: Floats, which: tuple[int, ...]) -> dict[str, dict[str, float]]:
-        """Some rates, (groups, rates), by their name and group; combinations under their own name."""
+    def by_name(self, rates: Floats) -> dict[str, dict[str, float]]:
+        """The rates that are within more than tolerances, of rates (groups, rates), by name and group."""
         names, over_all = list(map(str, self.plan.groups)), self.plan.over_all
         return {
             over_all.rates[k].name: {ALL_GROUPS: float(rates[0, k])}
             if k >= len(over_all.group_rates)
             else {name: float(rates[a, k]) for a, name in enumerate(names) if self.defined[a, k]}
-            for k in which
+            for k in np.flatnonzero(self.limits.besides[0])
         }
 
-    def from_names(self, named: Mapping[str, Mapping[str, float]], which: tuple[int, ...]) -> Floats | None:
+    def from_names(self, named: Mapping[str, Mapping[str, float]]) -> Floats | None:
         """The inverse of :meth:`by_name`; None where the names are others."""
         found = np.zeros(self.defined.shape)
-        expected = self.by_name(found, which)
-        if named.keys() != expected.keys() or any(own.keys() != expected[rate].keys() for rate, own in named.items()):
-            return None
-        for k in which:
-            own = named[self.plan.over_all.rates[k].name]
+        for k, rate in enumerate(self.plan.over_all.rates):
+            own = named.get(rate.name, {})
             for a, name in enumerate(map(str, self.plan.groups)):
                 found[a, k] = own.get(name, own.get(ALL_GROUPS, 0.0) if a == 0 else 0.0)
-        return found
+        return found if self.by_name(found) == {name: dict(own) for name, own in named.items()} else None
 
     @property
     def today_by_name(self) -> dict[str, dict[str, float]]:

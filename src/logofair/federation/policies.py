@@ -14,18 +14,15 @@ from logofair.federation.exchange import Refusal
 from logofair.federation.exchanges.final import FinalRequest, wrong_in
 from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release, at_edges
+from logofair.federation.published import published_pooling
 from logofair.federation.result import RunResult
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.fitting.solution import FitWarning, cell_warnings
 from logofair.outcomes import FEW_ROWS
-from logofair.policy.info import (
-    PolicyInfo,
-    PoolingInfo,
-    PublishedInfo,
-    SiteInfo,
-)
+from logofair.policy.info import PolicyInfo, PublishedInfo, SiteInfo
 from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
+from logofair.requirements import RequirementsInfo
 from logofair.solvers.problem import GroupTotals
 
 _LATE = (
@@ -134,43 +131,36 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
         merged_rules=None,
         # One key for all sites of a run: runs of other names toss other coins.
         key=int.from_bytes(hashlib.sha256(f"coins|{plan.run}".encode()).digest()[:8], "big"),
-        info=replace(
-            _info(batch, result),
-            warnings=tuple(map(str, _warnings(batch))),
-            coin_share=coin_share(batch.problem.cells, rules),
-            score_blind_rules=score_blind_rules(batch.problem.cells, rules),
-            site_figures=_figures(batch),
-            note=note,
-        ),
+        info=_info(batch, result, note),
     )
 
 
-def _info(one: ClientBatch, result: PublishedInfo | None) -> PolicyInfo:
-    """What was published about the run, with the site's own tolerance and costs and what it borrows."""
+def _info(one: ClientBatch, result: PublishedInfo | None, note: str | None) -> PolicyInfo:
+    """What was published about the run, with what one site requires, borrows and measures itself."""
     state, plan, (_, borrowed) = one.state, one.state.plan, one.borrowing
-    info, costs = PolicyInfo(), plan.costs_at(state.sites, state.costs)
-    if result is not None:
-        info = PolicyInfo(
-            requirements=result.requirements,
-            certificate=result.certificate,
-            version=result.logofair,
-            federation=result.run,
-        )
-    required = replace(info.requirements, costs=costs)
+    assert state.rules is not None
+    required = RequirementsInfo() if result is None else result.requirements
+    required = replace(required, costs=plan.costs_at(state.sites, state.costs))
     if state.local_tolerance is not None:
         own = plan.requirements(state.sites, state.local_tolerance).items
         required = replace(required, require=tuple(dict.fromkeys((*required.require, *own))))
-    pooling = PoolingInfo(strength=None if state.maps is None else state.maps.strength)
-    if state.priors is not None and borrowed is not None:
-        prior, kappa, cells = state.priors.kind, state.priors.kappa, borrowed.cells
-        pooling = replace(pooling, prior=prior, kappa=kappa, cells=cells, largest_share=borrowed.largest_share)
-    return replace(
-        info,
+    pooling = published_pooling(state.maps, state.priors)
+    if borrowed is not None:
+        pooling = replace(pooling, cells=borrowed.cells, largest_share=borrowed.largest_share)
+    return PolicyInfo(
         requirements=required,
+        certificate=None if result is None else result.certificate,
         rows=None if plan.privacy is not None else one.chances.rows.scores.size,
         calibration=plan.calibration,
         pooling=pooling,
+        version="" if result is None else result.logofair,
+        warnings=tuple(map(str, _warnings(one))),
+        coin_share=coin_share(one.problem.cells, state.rules),
+        score_blind_rules=score_blind_rules(one.problem.cells, state.rules),
         site=state.sites[0],
+        site_figures=_figures(one),
+        federation=None if result is None else result.run,
+        note=note,
     )
 
 

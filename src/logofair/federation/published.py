@@ -129,7 +129,7 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
         yield "it has gaps of other rates than the plan requires"
         return
     required = own.required.with_today(run.today)
-    rates = None if required is None else required.from_names(run.global_rates, required.limited)
+    rates = None if required is None else required.from_names(run.global_rates)
     if required is None or rates is None:
         yield "it has other rates than the plan limits"
         return
@@ -240,7 +240,7 @@ def _beyond_own_rates(run: FederationInfo, own: OwnFigures, low: Floats, high: F
             required.columns(each, own.measured.combinations + more)
             for each, more in zip((low, high), others, strict=True)
         )
-    lows, highs = (required.by_name(each, required.limited) for each in (low, high))
+    lows, highs = (required.by_name(each) for each in (low, high))
     for name, rates in run.global_rates.items():
         for group, rate in rates.items():
             least, most = lows[name][group], highs[name][group]

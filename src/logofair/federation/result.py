@@ -213,7 +213,7 @@ class RunResult(Reportable):
                 prices=self.prices_by_name,
                 groups=dict(zip(map(str, self.plan.groups), self.totals.mass.tolist(), strict=True)),
                 secure_sums=self.plan.secure,
-                global_rates=self.required.by_name(self.rates, self.required.limited),
+                global_rates=self.required.by_name(self.rates),
                 today=self.required.today_by_name,
             ),
             requirements=self.plan.published_requirements().info,

@@ -114,7 +114,7 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
         if np.isfinite(requirement.tolerance):
             yield "Gaps", f"{requirement.rate.name} over all sites: {gap:.5f} of {requirement.tolerance:g} allowed."
     ratios = {each.rate.name for each in plan.over_all.compared if each.ratio is not None}
-    for name, own in result.required.by_name(result.rates, result.required.limited).items():
+    for name, own in result.required.by_name(result.rates).items():
         rates = ", ".join(f"{group} {rate:.5f}" for group, rate in own.items())
         nothing = name in ratios and max(own.values(), default=0.0) < 1e-9
         none = " All are 0, of which a ratio says nothing." if nothing else ""
