@@ -76,7 +76,6 @@ CASES = [
     {"shifts": (1.0, -1.0, 0.5, 0.0), "rows": 100},
     {"shifts": (1.0, -1.0, 0.5, 0.0), "rows": 100, "calibration": "beta"},
     {"shifts": ((0.9, -0.9), (-0.9, 0.9), (0.9, 0.0), (-0.9, 0.0)), "rows": 100},
-    {"calibration": "beta", "weighted": True},
 ]
 
 

@@ -17,7 +17,7 @@ Since a round takes a real engine seconds, two things save rounds:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -308,7 +308,7 @@ def cell_calibrators(rows: FoldedRows, maps: GroupMaps) -> CrossFit:
     knows these sites alone. Since it needs no more than the published maps, a site that joins later gets its own in the
     same way. Where all rows of a fit are of one site, its cells have the groups' maps.
     """
-    *without, calibrator = _calibrators(rows, maps, _cell_fits(rows, maps))
+    ((*without, calibrator),) = _calibrators(rows, maps, (maps.strength,))
     fold, order = np.empty_like(rows.fold), rows.by_score
     fold[rows.order] = rows.fold
     scores = rows.sample.scores[np.argsort(rows.order)]  # in input order
@@ -321,9 +321,8 @@ def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, .
     sample, shape = rows.sample, (rows.sample.units.n_sites, rows.folds)
     unit = sample.units.of(sample.group_codes, sample.site_codes)
     places = sample.site_codes.astype(np.int64) * rows.folds + rows.fold
-    fits, found = _cell_fits(rows, maps), []
-    for strength in strengths:
-        without = _calibrators(rows, replace(maps, strength=strength), fits)[:-1]
+    found = []
+    for *without, _ in _calibrators(rows, maps, strengths):
         losses = log_losses(sample, held_out_chances(sample.scores, unit, rows.fold, without))
         found.append(np.bincount(places, weights=losses, minlength=math.prod(shape)).reshape(shape))
     return np.stack(found, axis=1).astype(np.float64)
@@ -335,21 +334,22 @@ def least_loss(losses: Floats, strengths: tuple[float, ...], rows: int) -> float
     return local_search(strengths, lambda each: float(losses[strengths.index(each), :first].sum()))
 
 
-def _cell_fits(rows: FoldedRows, maps: GroupMaps) -> CellFits:
-    """The fits of the sites' cells; their tolerance is per row, so that a site's are as precise as if it were alone."""
-    start = np.tile(maps.groups[:, -1], (1, rows.sample.units.n_sites))
-    return CellFits(rows.runs, start, np.append(np.arange(rows.folds), NO_FOLD), maps.mass, _LEAST_CELL_GAIN)
+def _calibrators(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Iterator[list[Calibrator]]:
+    """Under each strength of the cells' prior the calibrators of these sites in every fit.
 
-
-def _calibrators(rows: FoldedRows, maps: GroupMaps, fits: CellFits) -> list[Calibrator]:
-    """The calibrator of these sites in every fit."""
+    The tolerance of the cells' fits is per row, so that a site's are as precise as if it were alone.
+    """
     every, units = np.arange(rows.folds + 1), rows.sample.units
-    own = fits.parameters(maps.prior(every), every).reshape(-1, every.size, units.n_sites, units.n_groups)
+    start = np.tile(maps.groups[:, -1], (1, units.n_sites))
+    fits = CellFits(rows.runs, start, np.append(every[:-1], NO_FOLD), maps.mass, _LEAST_CELL_GAIN)
     mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)
     alone = np.isclose(mass, maps.mass, rtol=1e-9, atol=0.0).all(axis=1)[:, :, None] & has_own_map(maps.places)
-    found = []
-    for fit in every:
-        cells = np.where(alone[:, fit], maps.groups[:, fit][:, None], own[:, fit])
-        table = np.vstack([maps.everyone[:, fit], maps.groups[:, fit].T, cells.reshape(len(cells), -1).T])
-        found.append(Calibrator(maps.method, units.n_groups, units.n_sites, LogisticMaps.of(maps.method, table)))
-    return found
+    for strength in strengths:
+        prior = replace(maps, strength=strength).prior(every)
+        own = fits.parameters(prior, every).reshape(-1, every.size, units.n_sites, units.n_groups)
+        found = []
+        for fit in every:
+            cells = np.where(alone[:, fit], maps.groups[:, fit][:, None], own[:, fit])
+            table = np.vstack([maps.everyone[:, fit], maps.groups[:, fit].T, cells.reshape(len(cells), -1).T])
+            found.append(Calibrator(maps.method, units.n_groups, units.n_sites, LogisticMaps.of(maps.method, table)))
+        yield found

@@ -248,8 +248,6 @@ def _merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures
         return _group_rules(problem, prices, weights)
     pairs, which = np.unique(problem.costs, axis=0, return_inverse=True)
     first, *others = (_group_rules(replace(problem, costs=pair[None]), prices, weights) for pair in pairs)
-    if not others:
-        return first
     groups = problem.shape[1]
     return first.and_also(*others).at((which.reshape(-1, 1) * groups + np.arange(groups)).ravel())
 
