@@ -11,7 +11,7 @@ import pytest
 
 import logofair
 from logofair.outcomes import CALIBRATION_ROWS, TEST_ROWS
-from logofair.words import model_card_text
+from logofair.words import form_text
 from support.commandline import json_of, run
 
 NOTIONS = ("demographic_parity", "equalized_odds")
@@ -330,7 +330,7 @@ def test_sentences_tiles_and_pictures_of_a_report_say_figures_of_outcomes(doors,
 def test_an_auditors_form_states_the_figures_of_the_outcomes(case):
     solution, *_ = case
     tested = solution.outcomes.where(basis=TEST_ROWS)
-    text = model_card_text(solution).split("### On 1,500 people of the fit")[0]
+    text = form_text("model-card", solution).split("### On 1,500 people of the fit")[0]
     lines = FORM_LINE.findall(text)
     assert len(lines) == 2 * len(solution.tested.second.local.rates)
     for where, rate, site, value, _, _, rows in lines:

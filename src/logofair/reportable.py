@@ -24,15 +24,11 @@ class Reportable:
 
     def report(self, path: str | os.PathLike[str], about: About | None = None) -> None:
         """Write the report, one HTML page that opens offline; ``about`` has its title, purpose and author."""
-        from logofair.words import write_report
-
-        write_report(path, self.page(about))
+        self.page(about).save(path)
 
     def plot(self) -> Svg:
         """Return the picture of the result, which a notebook shows and ``.save(path)`` writes."""
-        from logofair.words import plot_of
-
-        return plot_of(self)
+        return self.page().plot()
 
     def _repr_html_(self) -> Any:
         return self.page()._repr_html_()

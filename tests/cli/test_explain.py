@@ -14,7 +14,7 @@ import pytest
 import logofair
 from logofair.policy.info import ColumnsInfo, PolicyInfo
 from logofair.policy.rules import Band, bands_of, raw_scores
-from logofair.words.rules import accepted_from, rule_in_words
+from logofair.words.explained import accepted_from, rule_in_words
 from support import commandline
 
 EDGE = float(np.nextafter(0.45, 1.0))  # with 0.45 a band of one score

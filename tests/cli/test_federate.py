@@ -35,7 +35,7 @@ from logofair.federation import make_plan
 from logofair.federation.limits import SiteLimits
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
-from logofair.words.plans import plan_sentences
+from logofair.words.federated import plan_sentences
 from support.examples import examples
 
 pytestmark = pytest.mark.federation

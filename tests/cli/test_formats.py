@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from logofair.auditing import impact_ratios
-from logofair.words import ll144_text
+from logofair.words import form_text
 from support import commandline
 from tools.format_pages import PAGES, run_commands, with_output
 
@@ -44,7 +44,7 @@ def test_ll144_of_a_file_is_that_of_the_library_with_people_of_unknown_category(
     expected = impact_ratios(people["hired"] == "hired", categories={"sex": people["sex"], "race": people["race"]})
     words = ("--group", "sex", "--group", "race", "--format", "ll144")
     text = audit(file, "--decision", "hired", "--positive", "hired", *words)
-    assert tables(text) == tables(ll144_text(expected))
+    assert tables(text) == tables(form_text("ll144", expected))
     assert f"{people['sex'].null_count()} people of unknown sex, " in text
     by_score = audit(file, "--score", "p", "--threshold", "0.4", "--label", "y", *words)
     assert tables(by_score) == tables(text)

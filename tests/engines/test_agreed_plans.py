@@ -11,7 +11,7 @@ from logofair.federation.messages import ReplyMessage
 from logofair.federation.plan import Members
 from logofair.files.inputs import ColumnNames
 from logofair.records import decode, encode
-from logofair.words.plans import plan_sentences
+from logofair.words.federated import plan_sentences
 from support.sites import federation, plan_of
 
 pytestmark = pytest.mark.federation

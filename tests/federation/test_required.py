@@ -16,8 +16,7 @@ from logofair.federation.exchange import reply_form
 from logofair.federation.limits import SiteLimits
 from logofair.requirement import Scope
 from logofair.solvers.problem import GroupTotals
-from logofair.words.federated import run_sentences
-from logofair.words.plans import plan_sentences
+from logofair.words.federated import plan_sentences, run_sentences
 from support.examples import examples
 from support.required import Required
 from support.sites import central, federation, identities, plan_of, same_policy

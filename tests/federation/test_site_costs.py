@@ -12,7 +12,7 @@ from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
 from logofair.federation.exchange import reply_form
-from logofair.words.plans import plan_sentences, required_sentence
+from logofair.words.federated import plan_sentences, required_sentence
 from support.sites import central, federation, go, identities, own, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation

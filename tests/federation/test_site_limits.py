@@ -15,7 +15,7 @@ from logofair.federation.plan import Members
 from logofair.notions import Notion, Rate
 from logofair.records import plain, read
 from logofair.solvers.algorithm1 import Algorithm1
-from logofair.words.plans import plan_sentences
+from logofair.words.federated import plan_sentences
 from support.sites import BENEFIT, clients, federation, go, identities, plan_of
 
 pytestmark = pytest.mark.federation

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 import logofair
 from logofair.datasets import dirichlet_sites, load_adult, split
 from logofair.tradeoff import frontier
-from logofair.words import About, in_memory, write_report
+from logofair.words import About, in_memory
 from logofair.words.fitted import fit_page
 from support.browser import running_browser
 
@@ -56,10 +56,10 @@ def _write_adult(path: Path) -> None:
     tested = solution.test(score[test], adult.labels[test], sensitive_features=adult.sensitive[test], sites=site[test])
     source = in_memory("Adult", solution)
     about = About(source, "logofair fit adult.csv", "Income", "Who is invited", "A. Person", "1 May 2024", "invited")
-    write_report(path, fit_page(tested, about, frontier=surface))
+    fit_page(tested, about, frontier=surface).save(path)
     decided = (score[test] >= 0.5).astype(int)
     audit = logofair.audit(decided, adult.labels[test], sensitive_features=adult.sensitive[test], sites=site[test])
-    write_report(path.with_name("audit.html"), audit, About(command="logofair audit adult.csv"))
+    audit.report(path.with_name("audit.html"), About(command="logofair audit adult.csv"))
 
 
 def _write_many(path: Path) -> None:
@@ -83,7 +83,7 @@ def _write_many(path: Path) -> None:
         ],
     )
     tested = solution.test(score[test], label[test], sensitive_features=groups[test], sites=site[test])
-    write_report(path, tested, About(in_memory("200 sites", solution), "logofair fit sites.parquet"))
+    tested.report(path, About(in_memory("200 sites", solution), "logofair fit sites.parquet"))
 
 
 @pytest.fixture(scope="module")

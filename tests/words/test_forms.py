@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 import logofair
 from logofair.auditing import impact_ratios
-from logofair.words import About, annex_iv_text, in_memory, ll144_text, model_card_text
+from logofair.words import About, form_text, in_memory
 from logofair.words.forms import code, escaped, one_line, yaml_lines
 from support.examples import examples
 
@@ -65,7 +65,7 @@ def test_any_text_comes_back_from_yaml_as_it_was(text):
 def test_ll144_states_rates_ratios_unknown_people_and_small_categories():
     sex = ["M"] * 100 + ["F"] * 99 + ["X"] + [None] * 3
     decisions = [1] * 50 + [0] * 50 + [1] * 33 + [0] * 66 + [1] + [1] * 3
-    text = ll144_text(impact_ratios(decisions, categories={"sex": sex}), About(left_out=2))
+    text = form_text("ll144", impact_ratios(decisions, categories={"sex": sex}), About(left_out=2))
     (line,) = re.findall(r"^\| F .*$", text, re.MULTILINE)
     exact = binomtest(33, 99).proportion_ci(method="exact")
     assert line.startswith(f"| F | 99 | 48.8 % | 0.3333 ({exact.low:.4f} to {exact.high:.4f}) | 0.3333 (")
@@ -78,7 +78,7 @@ def test_ll144_states_rates_ratios_unknown_people_and_small_categories():
 
 def test_ll144_has_a_table_by_each_column_and_by_all_of_them():
     found = impact_ratios([1, 0, 1, 1], categories={"sex": list("FFMM"), "race": list("ABAB")})
-    assert re.findall("^## By .*$", ll144_text(found), re.MULTILINE) == [
+    assert re.findall("^## By .*$", form_text("ll144", found), re.MULTILINE) == [
         "## By sex",
         "## By race",
         "## By sex and race",
@@ -88,14 +88,14 @@ def test_ll144_has_a_table_by_each_column_and_by_all_of_them():
 @pytest.mark.parametrize(("decisions", "sex"), [([0, 0, 0], ["F", "F", "M"]), ([1, 0, 1], ["F", "F", "F"])])
 def test_ll144_says_that_a_ratio_is_undefined_and_why(decisions, sex):
     found = impact_ratios(decisions, categories={"sex": sex})
-    text = ll144_text(found)
+    text = form_text("ll144", found)
     assert f"Impact ratios are undefined: {found.tables[0].why_no_ratio}." in text
     assert "| undefined |" in text
 
 
 def test_ll144_calls_nothing_a_pass_and_names_no_threshold():
     found = impact_ratios([1, 0, 1, 1] * 50, categories={"sex": list("FFMM") * 50})
-    text = ll144_text(found)
+    text = form_text("ll144", found)
     assert "No figure here is a pass or a fail" in text
     assert not re.search(r"\b0\.80?\b|four.fifths|80 ?%|complian|lawful", text)
 
@@ -104,7 +104,7 @@ def test_ll144_calls_nothing_a_pass_and_names_no_threshold():
 
 
 def test_a_model_card_has_the_front_matter_that_hugging_face_requires(solution):
-    front = front_matter(model_card_text(solution, About(in_memory(AWKWARD, solution))))
+    front = front_matter(form_text("model-card", solution, About(in_memory(AWKWARD, solution))))
     (model,) = front["model-index"]
     (result,) = model["results"]
     assert model["name"] == AWKWARD
@@ -124,9 +124,9 @@ def test_a_model_card_has_the_front_matter_that_hugging_face_requires(solution):
     )
 
 
-@pytest.mark.parametrize("form", [model_card_text, annex_iv_text])
+@pytest.mark.parametrize("form", ["model-card", "annex-iv"])
 def test_figures_stand_beside_intervals_and_chance_and_what_is_proved_names_its_rows(form, solution):
-    text = form(solution)
+    text = form_text(form, solution)
     gap = solution.tested.second.global_gap
     assert (
         f"| {gap:.4f} | {gap.low:.4f} to {gap.high:.4f} | {gap.rows} | {gap.floor:.4f}, up to {gap.detectable:.4f} |"
@@ -140,30 +140,30 @@ def test_figures_stand_beside_intervals_and_chance_and_what_is_proved_names_its_
 
 def test_an_audit_alone_states_less_and_what_is_undefined():
     audit = logofair.audit([1, 0, 1], [1, 0, 1], sensitive_features=["a", "a", "b"], notion="equalized_odds")
-    card = model_card_text(audit, rule="score >= 0.5")
+    card = form_text("model-card", audit, rule="score >= 0.5")
     assert "| false positive rate, b | undefined |" in card
     names = [metric["name"] for metric in front_matter(card)["model-index"][0]["results"][0]["metrics"]]
     assert "false positive rate, a" in names
     assert "false positive rate, b" not in names
     assert "Who is accepted: score \\>= 0.5." in card
-    assert "rows of the fit" not in annex_iv_text(audit)
+    assert "rows of the fit" not in form_text("annex-iv", audit)
 
 
 def test_annex_iv_has_all_points_and_marks_those_of_the_provider(solution):
-    text = annex_iv_text(solution, About(purpose="who is invited"))
+    text = form_text("annex-iv", solution, About(purpose="who is invited"))
     points = re.findall(r"^## (\d)\. ", text, re.MULTILINE)
     assert points == [str(point) for point in range(1, 10)]
     for point in "56789":
         part = text.split(f"\n## {point}. ")[1].split("\n## ")[0]
         assert part.splitlines()[2].startswith("**To be filled in:**")
     assert "(a) Purpose: Who is invited." in text
-    assert "(a) **To be filled in:** the intended purpose." in annex_iv_text(solution)
+    assert "(a) **To be filled in:** the intended purpose." in form_text("annex-iv", solution)
 
 
-@pytest.mark.parametrize("form", [model_card_text, annex_iv_text])
+@pytest.mark.parametrize("form", ["model-card", "annex-iv"])
 def test_names_from_the_data_never_become_markup(form, solution):
     about = About(in_memory(AWKWARD, solution), AWKWARD, AWKWARD, AWKWARD, AWKWARD)
-    text = form(solution, about)
+    text = form_text(form, solution, about)
     body = text.split("\n---\n", 1)[1] if text.startswith("---\n") else text
     assert not CONTROL.search(text)
     assert "\n---\n" not in body
@@ -171,7 +171,7 @@ def test_names_from_the_data_never_become_markup(form, solution):
 
 
 def test_names_of_categories_never_become_markup_either():
-    text = ll144_text(impact_ratios([1, 0], categories={AWKWARD: [AWKWARD, "M"]}), rule=AWKWARD)
+    text = form_text("ll144", impact_ratios([1, 0], categories={AWKWARD: [AWKWARD, "M"]}), rule=AWKWARD)
     assert not CONTROL.search(text)
     assert "\n---\n" not in text
     assert "\\*a\\* \\| " in text

@@ -23,9 +23,9 @@ from logofair.outcomes import (
     Outcomes,
 )
 from logofair.requirement import Requirement
-from logofair.words import About, Page, in_memory, page_of, write_report
+from logofair.words import About, Page, in_memory, page_of
+from logofair.words.answers import rely_answer
 from logofair.words.charts import Svg
-from logofair.words.fitted import rely_answer
 from logofair.words.limits import Places, conflict_lines, limits_table, verdict
 from logofair.words.phrases import cut, width
 
@@ -100,7 +100,7 @@ def test_a_page_is_one_screen_of_80_columns_whatever_the_data(case):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_report_is_complete_small_and_holds_no_markup_of_names(case, tmp_path):
     solution = solved(**case)
-    write_report(tmp_path / "a.html", solution, About(in_memory("people", solution), "logofair fit people"))
+    solution.report(tmp_path / "a.html", About(in_memory("people", solution), "logofair fit people"))
     page = (tmp_path / "a.html").read_text("utf-8")
     assert (tmp_path / "a.html").stat().st_size < 1_500_000
     assert not re.search(r"(?:src|href)=\"?(?:https?:)?//", page)
@@ -324,7 +324,7 @@ def test_names_read_from_the_right_stay_apart_from_figures_and_commands_are_as_t
 
 def test_the_report_of_a_thousand_sites_has_the_rule_of_each_and_is_small(tmp_path):
     solution = solved(rows=8000, sites=1000)
-    write_report(tmp_path / "a.html", solution)
+    solution.report(tmp_path / "a.html")
     rules = (tmp_path / "a.html").read_text("utf-8").split('<section id="rules"')[1]
     assert all(f"<bdi>site {at}</bdi>" in rules for at in range(1000))
     assert (tmp_path / "a.html").stat().st_size < 1_200_000

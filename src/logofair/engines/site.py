@@ -215,7 +215,7 @@ def _answer(
             f"which exact counts of the same rows undo: agree to that with --again {message.run}, or leave the run.",
         )
     if message.opening is not None:  # the plan is shown before anything is answered, or the rows are read, or noised
-        from logofair.words.plans import plan_sentences
+        from logofair.words.federated import plan_sentences
 
         for label, sentence in plan_sentences(plan, message.opening.members):
             say(Event("plan", f"{label}: {sentence}", {"run": plan.run, "part": label}))

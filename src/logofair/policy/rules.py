@@ -73,7 +73,7 @@ class RuleTable:
         return (self[number] for number in range(len(self)))
 
     def __str__(self) -> str:
-        from logofair.words.rules import rules_text
+        from logofair.words.explained import rules_text
 
         return rules_text(self.policy)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -134,7 +134,7 @@ def made_facts(about: About) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def sources_section(about: About, facts: Iterator[tuple[str, str]]) -> Section:
+def sources_section(about: About, facts: Iterable[tuple[str, str]]) -> Section:
     """Return how to make the same again, what the figures rest on, and what to cite."""
     lines = (*data_facts(about.data), *facts, *made_facts(about))
     command: list[Part] = [Paragraph("The command:"), Command(about.command)] if about.command else []

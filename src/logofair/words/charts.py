@@ -189,62 +189,52 @@ def curves(
 
     At ``open_end``, if any, stands what has no number: no limit.
     """
-    drawn = [_curves(lines, label, x_title, y_title, band, marked, open_end, wide) for wide in (_WIDE, _NARROW)]
-    return Svg(drawn[0], label, drawn[1])
 
+    def drawn(wide: float) -> Markup:
+        high, left, top = 260.0, 52.0, 34.0
+        right = 20.0 + min(max((width(line.name) for line in lines), default=0), 16) * _LETTER
+        xs = [x for line in lines for x, _ in line.points]
+        ys = [y for line in lines for _, y in line.points] + [end for _, *ends in band for end in ends]
+        last = max([x for x in xs if x != open_end], default=1e-9)
+        axis, up = ticks(0.0, max(last, 1e-9), round(wide / 128)), ticks(min(ys), max(ys))
+        if open_end is not None:
+            axis = [*(value for value in axis if value <= last * 1.001), open_end]
 
-def _curves(
-    lines: Sequence[Curve],
-    label: str,
-    x_title: str,
-    y_title: str,
-    band: Sequence[tuple[float, float, float]],
-    marked: Sequence[tuple[float, float, str]],
-    open_end: float | None,
-    wide: float,
-) -> Markup:
-    high, left, top = 260.0, 52.0, 34.0
-    right = 20.0 + min(max((width(line.name) for line in lines), default=0), 16) * _LETTER
-    xs = [x for line in lines for x, _ in line.points]
-    ys = [y for line in lines for _, y in line.points] + [end for _, *ends in band for end in ends]
-    last = max([x for x in xs if x != open_end], default=1e-9)
-    axis, up = ticks(0.0, max(last, 1e-9), round(wide / 128)), ticks(min(ys), max(ys))
-    if open_end is not None:
-        axis = [*(value for value in axis if value <= last * 1.001), open_end]
+        def place(x: float, y: float) -> tuple[float, float]:
+            return (
+                left + (x - axis[0]) / (axis[-1] - axis[0]) * (wide - left - right),
+                top + high * (up[-1] - y) / (up[-1] - up[0]),
+            )
 
-    def place(x: float, y: float) -> tuple[float, float]:
-        return (
-            left + (x - axis[0]) / (axis[-1] - axis[0]) * (wide - left - right),
-            top + high * (up[-1] - y) / (up[-1] - up[0]),
-        )
+        def path(points: Sequence[tuple[float, float]]) -> str:
+            return " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
 
-    def path(points: Sequence[tuple[float, float]]) -> str:
-        return " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+        end = wide - right
+        parts = [_text(0.0, 14.0, y_title, "soft")]
+        for value in up:
+            y = place(axis[0], value)[1]
+            parts += [_line((left, end), (y, y), "grid"), _text(left - 6, y + 4, f"{value:g}", "soft", "end")]
+        for value in axis:
+            name = "none" if value == open_end else f"{value:g}"
+            parts.append(_text(place(value, up[0])[0], top + high + 18, name, "soft", "middle"))
+        parts.append(_text((left + end) / 2, top + high + 38, x_title, "soft", "middle"))
+        if band:
+            outline = [(x, last) for x, _, last in band] + [(x, first) for x, first, _ in reversed(band)]
+            parts.append(_tag("polygon", points=path(outline), class_="band"))
+        apart = -math.inf
+        for line in sorted(lines, key=lambda each: -each.points[-1][1]):
+            parts.append(_tag("polyline", points=path(line.points), class_="way"))
+            for at, point in enumerate(line.points):
+                x, y = place(*point)
+                tip = (_tag("title", line.notes[at]),) if line.notes else ()
+                parts.append(_tag("circle", *tip, cx=x, cy=y, r=3.0, class_="after"))
+            x, y = place(*line.points[-1])
+            if y - apart >= 15.0:  # names do not overlap: of lines that end together the first is named
+                parts.append(_text(x + 8, y + 4, cut(line.name, 16), "soft"))
+                apart = y
+        for x, y, name in marked:
+            cx, cy = place(x, y)
+            parts.append(_tag("circle", _tag("title", name), cx=cx, cy=cy, r=9.0, class_="mark"))
+        return _picture(wide, top + high + 46.0, label, *parts)
 
-    end = wide - right
-    parts = [_text(0.0, 14.0, y_title, "soft")]
-    for value in up:
-        y = place(axis[0], value)[1]
-        parts += [_line((left, end), (y, y), "grid"), _text(left - 6, y + 4, f"{value:g}", "soft", "end")]
-    for value in axis:
-        name = "none" if value == open_end else f"{value:g}"
-        parts.append(_text(place(value, up[0])[0], top + high + 18, name, "soft", "middle"))
-    parts.append(_text((left + end) / 2, top + high + 38, x_title, "soft", "middle"))
-    if band:
-        outline = [(x, last) for x, _, last in band] + [(x, first) for x, first, _ in reversed(band)]
-        parts.append(_tag("polygon", points=path(outline), class_="band"))
-    apart = -math.inf
-    for line in sorted(lines, key=lambda each: -each.points[-1][1]):
-        parts.append(_tag("polyline", points=path(line.points), class_="way"))
-        for at, point in enumerate(line.points):
-            x, y = place(*point)
-            tip = (_tag("title", line.notes[at]),) if line.notes else ()
-            parts.append(_tag("circle", *tip, cx=x, cy=y, r=3.0, class_="after"))
-        x, y = place(*line.points[-1])
-        if y - apart >= 15.0:  # names do not overlap: of lines that end together the first is named
-            parts.append(_text(x + 8, y + 4, cut(line.name, 16), "soft"))
-            apart = y
-    for x, y, name in marked:
-        cx, cy = place(x, y)
-        parts.append(_tag("circle", _tag("title", name), cx=cx, cy=cy, r=9.0, class_="mark"))
-    return _picture(wide, top + high + 46.0, label, *parts)
+    return Svg(drawn(_WIDE), label, drawn(_NARROW))

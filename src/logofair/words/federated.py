@@ -1,4 +1,4 @@
-"""The page of a federated run: what holds over all sites, what it costs, who took part, and what to be careful with."""
+"""Federated runs: what a plan says to those who are asked to agree to it, and the page of what a run has found."""
 
 from __future__ import annotations
 
@@ -9,15 +9,126 @@ from operator import itemgetter
 import numpy as np
 
 from logofair.columns.checks import listed as listed_in_full
+from logofair.federation.plan import Members, Plan
 from logofair.federation.result import RunResult
+from logofair.requirement import own_rates
 from logofair.requirements import SELECTED
 from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
-from logofair.words.plans import required_sentence
 from logofair.words.proof import pooling_sentence, proof_sentences
-from logofair.words.sections import Answer, Cell, Facts, Page, Section, Table
+from logofair.words.sections import Answer, Facts, Page, Section, Table, costs, in_points, relies
 
 _SITES = 6  # named in the title
 _EXCLUDED = 3
+
+
+def required_sentence(plan: Plan) -> str:
+    """What must hold, and what errors cost at which site."""
+    said = [f"{each}." for each in plan.require] or ["Nothing is required."]
+    single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in plan.site_costs]
+    if plan.costs is not None:
+        accepted, rejected = plan.costs
+        alike = f"A wrongly accepted row costs {accepted:g}, a wrongly rejected one {rejected:g}"
+        said.append(f"{alike}; {', '.join(single) if single else 'a site may count less'}.")
+    elif single:
+        said.append(f"A wrongly accepted row and a wrongly rejected one cost {', '.join(single)}.")
+    return " ".join(said)
+
+
+def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple[str, str]]:
+    """What a site agrees to by answering, as (label, sentence); ``members`` are those of the roster.
+
+    Examples
+    --------
+    >>> from logofair.federation import make_plan
+    >>> plan = make_plan(groups=["F", "M"], local_tolerance=0.05, run="spring")
+    >>> dict(plan_sentences(plan))["Required"]
+    'selection rate gap <= 0.05 per site.'
+    """
+    yield "Plan", f"Run {plan.run}, digest {plan.fingerprint}."
+    if members is not None:
+        names = f": {listed_in_full(members.names, members.number)}" if members.names else ""
+        yield "Sites", f"{members.number:,}{names}; the run fails with fewer than {plan.quorum}."
+    yield "Groups", f"{', '.join(map(str, plan.groups))}."
+    yield "Required", required_sentence(plan)
+    if not plan.inside.may_reject or plan.inside.limited:
+        yield (
+            "Feasible",
+            "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
+            "to give way by.",
+        )
+    rates = []
+    for rate in own_rates(plan.rates).values():
+        base = (rate.constant, rate.slope) if rate.base is None else rate.base
+        rates.append(
+            f"the {rate.name} counts an accepted row of chance p as {rate.constant:g} + {rate.slope:g} p, and any row "
+            f"as {base[0]:g} + {base[1]:g} p"
+        )
+    if rates:
+        yield "Rates", f"{'; '.join(rates)}."
+    yield from _what_is_sent(plan)
+    yield (
+        "Published",
+        "To every site and to whom the server's people choose: requirements, "
+        f"{'names' if plan.secure else 'number'} of the sites, names of those that dropped out, rows of each group "
+        f"over all of them, expected {plan.objective} and its bound, gaps over all"
+        f"{', the rates that are limited over all' if not plan.over_all.only_tolerances else ''}, prices"
+        f"{', scores of each group over all' if plan.pooling != 'none' else ''}. This site's policy stays here.",
+    )
+
+
+def _what_is_sent(plan: Plan) -> Iterator[tuple[str, str]]:
+    yield (
+        "Sums",
+        "Secure: the server and every site see sums, each over 3 sites or more, from which a site can take its "
+        "own part; what sums tell of single rows is measured in docs/THREATS.md."
+        if plan.secure
+        else "Not secure: the server sees the sums of this site by themselves.",
+    )
+    if plan.secure:
+        yield "Not hidden", "The server and every site learn by this site's name which groups it has enough people of."
+    if plan.secure and plan.privacy is None:
+        yield (
+            "Not hidden",
+            "A site that lies in its answers can read some scores of the others between the prices; only "
+            "differential privacy ends that.",
+        )
+    privacy = plan.privacy
+    if privacy is None:
+        yield "Privacy", "No differential privacy: sums are exact."
+    else:
+        yield (
+            "Privacy",
+            f"Differential privacy: one noised histogram, epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, "
+            f"neighbours by {privacy.neighbours}.",
+        )
+    if plan.smallest_cell > 1:
+        yield "Small cells", f"A group with fewer than {plan.smallest_cell} rows here is counted in nothing sent."
+    elif privacy is None:
+        yield "Small cells", "Every group is counted, however few rows it has here."
+    drawn = f"{plan.folds} folds drawn with seed {plan.random_state}"
+    if plan.calibration != "none":
+        yield "Calibration", f"{plan.calibration}: sums over scores and labels are sent, for {drawn}."
+    else:
+        yield (
+            "Calibration",
+            f"None: scores count as chances{f', and there are {drawn}' if plan.deals_folds else ''}.",
+        )
+    if plan.pooling != "none":
+        yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
+    solver = plan.solver
+    if solver is None:
+        yield (
+            "Rounds",
+            f"At most {plan.rounds} rounds of questions, each with at most {counted(plan.trials_at_most(), 'price')} "
+            f"of the global requirements, until nothing is better by more than {plan.optimality_gap:g}.",
+        )
+    else:
+        step = "found in the run" if solver.step is None else f"{solver.step:g}"
+        yield (
+            "Rounds",
+            f"Algorithm 1, at most {solver.rounds} rounds of {solver.local_steps} local steps, with sharpness "
+            f"{solver.sharpness:g} and a step {step}.",
+        )
 
 
 def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "") -> Page:
@@ -35,22 +146,19 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
     plan, sites = result.plan, result.sites
     about = "about " if plan.privacy is not None else ""
     groups = [f"{name_of(group, 20)} {mass:,.0f}" for group, mass in zip(plan.groups, result.totals.mass, strict=True)]
-    title = (
-        f"Run {plan.run}: {about}{people(result.totals.mass.sum())} at {counted(len(sites), 'site')} "
-        f"({listed(sites, _SITES)}), {listed(groups, _SITES)}."
-    )
     # Gaps inside a site are known there alone.
     gaps = [
-        (each.rate.name, Cell(points(float(gap)), float(gap)), limit_points(round(each.tolerance, 5)))
+        (each.rate.name, in_points(float(gap)), limit_points(round(each.tolerance, 5)))
         for each, gap in zip(plan.over_all.compared, result.global_gaps, strict=True)
-        if each.tolerance is not None
+        if np.isfinite(each.tolerance)
     ]
     head, after = ("gap over all sites, points", "now", "limit"), "Gaps inside a site stand in its own policy."
     sentences = list(run_sentences(result))
     facts = [(label, " ".join(each for _, each in own)) for label, own in groupby(sentences, key=itemgetter(0))]
     return Page(
         "Federated run",
-        title,
+        f"Run {plan.run}: {about}{people(result.totals.mass.sum())} at {counted(len(sites), 'site')} "
+        f"({listed(sites, _SITES)}), {listed(groups, _SITES)}.",
         table=Table("Gaps", head, tuple(gaps), "lrr", after=after) if gaps else None,
         answers=tuple(_answers(result)),
         warnings=(*_warnings(result), *(each for label, each in sentences if label == "NOT MEASURED")),
@@ -62,22 +170,21 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
 
 
 def _answers(result: RunResult) -> Iterator[Answer]:
-    certificate = result.certificate
-    if certificate.meets_requirements:
-        yield Answer("Is it fair now?", "Limits", "Every limit holds", "", "on the rows of the sites, in expectation")
+    question, bound = "Is it fair now?", "no rule within the limits"
+    if result.certificate.meets_requirements:
+        yield Answer(question, "Limits", "Every limit holds", "", "on the rows of the sites, in expectation")
     else:
         inside = f", and inside {counted(result.exceeding, 'site')}" if result.exceeding else ""
         excess = f"by up to {short_number(result.violation)} over all sites{inside}"
-        yield Answer("Is it fair now?", "Limits", "A limit is exceeded", "", excess)
-    question = "What does it cost?"
+        yield Answer(question, "Limits", "A limit is exceeded", "", excess)
     if result.plan.objective == "accuracy":
-        best = f"no rule within the limits has more than {points(result.bound, 2)} %"
-        yield Answer(question, "Accuracy", points(result.accuracy, 2), "%", f"expected; {best}")
+        best = f"expected; {bound} has more than {points(result.bound, 2)} %"
+        yield Answer("What does it cost?", "Accuracy", points(result.accuracy, 2), "%", best)
     else:
-        best = f"no rule within the limits costs less than {short_number(result.bound)}"
-        yield Answer(question, "Cost", short_number(result.accuracy), "per person", f"expected; {best}")
+        best = f"expected; {bound} costs less than {short_number(result.bound)}"
+        yield costs(short_number(result.accuracy), "per person", best)
     how = "logofair audit FILE --policy POLICY measures a site's policy on other people"
-    yield Answer("Can I rely on it?", "Rely on it", "Not known", "", f"proved of the sites' own people alone; {how}")
+    yield relies("Not known", "proved of the sites' own people alone", how)
     if result.plan.secure:
         seen = "the server saw sums over 3 sites or more; docs/THREATS.md says what they tell"
         yield Answer("Who saw what?", "Sums", "Secure", "", seen)
@@ -98,12 +205,6 @@ def _warnings(result: RunResult) -> Iterator[str]:
 
 def run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
     """What was required, what holds, how the numbers came together, and warnings, as (label, sentence)."""
-    yield from _figures(result)
-    yield from _sources(result)
-    yield from _reservations(result)
-
-
-def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
     plan, certificate = result.plan, result.certificate
     yield "Required", required_sentence(plan)
     rows = f"the rows of {counted(len(result.sites), 'site')}"
@@ -121,8 +222,10 @@ def _figures(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "Rates", f"{name} over all sites: {rates}.{none}"
     for name, price in result.prices_by_name.items():
         if price > 1e-9:
-            won = ("saves", "a person") if result.plan.objective == "cost" else ("wins", "accuracy")
+            won = ("saves", "a person") if plan.objective == "cost" else ("wins", "accuracy")
             yield "Price", f"{name!r} looser by 0.01 {won[0]} at most {0.01 * price:.5f} {won[1]}."
+    yield from _sources(result)
+    yield from _reservations(result)
 
 
 def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -177,8 +280,8 @@ def _own_rows(result: RunResult) -> str:
     rows = result.own_rows
     own = []
     if rows.accuracy is not None:
-        costs = "" if result.plan.objective == "accuracy" else " at the plan's costs"
-        own.append(f"expected {result.plan.objective} {rows.accuracy:.5f}{costs}")
+        at_costs = "" if result.plan.objective == "accuracy" else " at the plan's costs"
+        own.append(f"expected {result.plan.objective} {rows.accuracy:.5f}{at_costs}")
     if SELECTED.terms in [each.terms for each in result.plan.over_all.combinations] and result.own.size:
         own.append(f"share of people selected {result.own[:, 0].sum() / result.totals.mass.sum():.5f}")
     if rows.global_gaps:

@@ -7,7 +7,7 @@ says that a rule is lawful. Names from data stay text in Markdown, and strings i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,12 +23,12 @@ from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.words.about import About, data_facts, made_facts
+from logofair.words.explained import coins_sentence
 from logofair.words.fitted import solution_facts
-from logofair.words.html import templates
 from logofair.words.limits import Places, verdict
-from logofair.words.phrases import counted, people, sentence
+from logofair.words.phrases import counted, people, points, sentence
 from logofair.words.proof import pooling_sentence, proof_sentences, warning_sentences
-from logofair.words.rules import coins_sentence
+from logofair.words.sections import templates
 
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~&!$]|:(?=//))")
 # What YAML does not take as it is, and the line ends and marks of direction that it does.
@@ -79,8 +79,9 @@ def _environment() -> Environment:
     """Templates of Markdown: every value is escaped but what is Markdown already."""
     made = templates(lambda value: value if isinstance(value, Markdown) else escaped(value), autoescape=False)
     made.filters.update(code=code, sentence=sentence, figure=_text, people=people, md=Markdown)
-    made.filters["percent"] = lambda share: f"{share:.1%}".replace("%", " %")
-    made.globals.update(version=__version__, small=f"{SMALL_SHARE:.0%}".replace("%", " %"), ratio=_with_interval)
+    made.filters["percent"] = lambda share: f"{points(share)} %"
+    made.globals.update(version=__version__, small=f"{points(SMALL_SHARE, 0)} %")
+    made.globals["ratio"] = lambda value: _text(value) if value is None else f"{_text(value)} ({_interval(value)})"
     made.globals["fill"] = lambda what: Markdown(f"**To be filled in:** {what}")
     return made
 
@@ -93,24 +94,32 @@ def _interval(value: Measured | None) -> str:
     return "" if value is None or value.low is None else f"{value.low:.4f} to {value.high:.4f}"
 
 
-def _with_interval(value: Measured | None) -> str:
-    return "undefined" if value is None else f"{_text(value)} ({_interval(value)})"
+FORMS = {"ll144": "ll144.md.j2", "model-card": "model_card.md.j2", "annex-iv": "annex_iv.md.j2"}
 
 
-def ll144_text(
-    found: ImpactRatios,
+def form_text(
+    form: str,
+    found: Solution | Audit | FileAudit | ImpactRatios,
     about: About | None = None,
     *,
     policy: Policy | None = None,
     rule: str = "",
     warnings: Sequence[str] = (),
 ) -> str:
-    """Return selection rates and impact ratios by category, in the form of Local Law 144's summary of results.
+    r"""Return figures in a form that auditors ask for, as Markdown: what is not the tool's to state is marked.
+
+    ``ll144``: selection rates and impact ratios by category, in the form of Local Law 144's summary of results.
+    ``model-card``: a model card with the front matter that Hugging Face reads (``model-index``, which holds figures of
+    the first rows alone). ``annex-iv``: the points of Annex IV of the EU AI Act. Figures on rows that took no part in
+    the fit come first.
 
     Parameters
     ----------
-    found : ImpactRatios
-        What :func:`logofair.auditing.impact_ratios` measured.
+    form : str
+        ``"ll144"``, ``"model-card"`` or ``"annex-iv"``.
+    found : Solution, Audit or ImpactRatios
+        What :func:`logofair.fit` or :func:`logofair.audit` returned; for ``ll144`` what
+        :func:`logofair.auditing.impact_ratios` measured.
     about : About, optional
         Where the rows came from, what makes the same again, and how it is headed.
     policy : Policy, optional
@@ -120,97 +129,35 @@ def ll144_text(
 
     Examples
     --------
-    >>> from logofair.auditing import impact_ratios
-    >>> found = impact_ratios([1, 0, 0, 1, 1, 0], categories={"sex": ["F", "F", "F", "M", "M", None]})
-    >>> print(ll144_text(found).split("## ")[1].splitlines()[4])
-    | F | 3 | 50.0 % | 0.3333 (0.0084 to 0.9057) | 0.3333 (0.0084 to 1.0000) |
-    """
-    about = about or About()
-    facts = [("people", f"{found.people:,}"), *_facts(about, policy, rule)]
-    return _environment().get_template("ll144.md.j2").render(found=found, about=about, warnings=warnings, facts=facts)
-
-
-def model_card_text(
-    found: Solution | Audit | FileAudit,
-    about: About | None = None,
-    *,
-    policy: Policy | None = None,
-    rule: str = "",
-    warnings: Sequence[str] = (),
-) -> str:
-    r"""Return a model card: Markdown with the front matter that Hugging Face reads (``model-index``).
-
-    Figures on rows that took no part in the fit come first; ``model-index`` holds those of the first rows alone.
-
-    Parameters
-    ----------
-    found : Solution or Audit
-        What :func:`logofair.fit` or :func:`logofair.audit` returned.
-    about, policy, rule, warnings : optional
-        As for :func:`ll144_text`.
-
-    Examples
-    --------
     >>> import logofair
-    >>> card = model_card_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], sensitive_features=["F", "F", "M", "M"]))
-    >>> print("\n".join(card.splitlines()[:4]))
+    >>> audit = logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], sensitive_features=["F", "F", "M", "M"])
+    >>> print("\n".join(form_text("model-card", audit).splitlines()[:4]))
     ---
     library_name: "logofair"
     pipeline_tag: "tabular-classification"
     tags:
-    """
-    return _rendered("model_card.md.j2", found, about or About(), policy, rule, warnings)
-
-
-def annex_iv_text(
-    found: Solution | Audit | FileAudit,
-    about: About | None = None,
-    *,
-    policy: Policy | None = None,
-    rule: str = "",
-    warnings: Sequence[str] = (),
-) -> str:
-    """Return the points of Annex IV of the EU AI Act: what can be stated of a rule, the rest marked as to be filled in.
-
-    Arguments are those of :func:`model_card_text`.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> text = annex_iv_text(logofair.audit([1, 0, 0, 1], [1, 0, 1, 1], sensitive_features=["F", "F", "M", "M"]))
-    >>> [line for line in text.splitlines() if line.startswith("## ")][0]
+    >>> [line for line in form_text("annex-iv", audit).splitlines() if line.startswith("## ")][0]
     '## 1. General description of the system'
+    >>> from logofair.auditing import impact_ratios
+    >>> found = impact_ratios([1, 0, 0, 1, 1, 0], categories={"sex": ["F", "F", "F", "M", "M", None]})
+    >>> print(form_text("ll144", found).split("## ")[1].splitlines()[4])
+    | F | 3 | 50.0 % | 0.3333 (0.0084 to 0.9057) | 0.3333 (0.0084 to 1.0000) |
     """
-    return _rendered("annex_iv.md.j2", found, about or About(), policy, rule, warnings)
-
-
-def _rendered(
-    template: str,
-    found: Solution | Audit | FileAudit,
-    about: About,
-    policy: Policy | None,
-    rule: str,
-    warnings: Sequence[str],
-) -> str:
-    solution = found if isinstance(found, Solution) else None
-    measured = list(_measured(found, about.data))
-    name = about.title or (about.data.name if about.data else "") or "a decision rule"
-    facts = [*_facts(about, policy, rule), *(() if solution is None else solution_facts(solution))]
-    front = Markdown("\n".join(yaml_lines(_front_matter(name, measured, solution is not None))))
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            about=about,
-            name=name,
-            rule=rule,
-            warnings=warnings,
-            measured=measured,
-            facts=facts,
-            front=front,
-            solution=None if solution is None else _described(solution),
-        )
-    )
+    about = about or About()
+    name = about.title or (about.data.name if about.data else "")
+    facts = list(_facts(about, policy, rule))
+    if isinstance(found, ImpactRatios):
+        facts = [("people", f"{found.people:,}"), *facts]
+        parts: dict[str, Any] = {"found": found, "name": name}
+    else:
+        solution, name = found if isinstance(found, Solution) else None, name or "a decision rule"
+        measured = list(_measured(found, about.data))
+        front = Markdown("\n".join(yaml_lines(_front_matter(name, measured, solution is not None))))
+        described = None if solution is None else _described(solution)
+        facts += [] if solution is None else solution_facts(solution)
+        parts = {"name": name, "measured": measured, "front": front, "solution": described}
+    template = _environment().get_template(FORMS[form])
+    return template.render(about=about, rule=rule, warnings=warnings, facts=facts, **parts)
 
 
 def _facts(about: About, policy: Policy | None, rule: str) -> Iterator[tuple[str, str]]:
@@ -270,7 +217,7 @@ def _rows(name: str, audits: Sequence[Audit], source: DataSource | None) -> Rows
     }
     figures = []
     for (rate, group), value in rates.items():
-        who = ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+        who = ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)  # whole, however long
         figures.append(Figure(f"{rate}, {who}", value, _slug(rate)))
     figures.append(Figure("accepted, all groups", first.accepted, "accepted"))
     if first.accuracy is not None:
@@ -389,10 +336,3 @@ def _scalar(value: Any) -> str:
         lambda found: f"\\{found[0]}" if found[0] in '"\\' else f"\\u{ord(found[0]):04x}", re.sub(lone, "\ufffd", value)
     )
     return f'"{quoted}"'
-
-
-FORMS: dict[str, Callable[..., str]] = {
-    "ll144": ll144_text,
-    "model-card": model_card_text,
-    "annex-iv": annex_iv_text,
-}

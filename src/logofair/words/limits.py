@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from logofair.outcomes import (
@@ -12,6 +12,7 @@ from logofair.outcomes import (
     MET,
     NEW_ROWS,
     NOT_MEASURED,
+    TEST_ROWS,
     UNCLEAR,
     Outcome,
     Outcomes,
@@ -20,6 +21,7 @@ from logofair.requirement import Requirement
 from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.phrases import (
     NOTHING,
+    capitalised,
     counted,
     limit_points,
     listed,
@@ -30,13 +32,18 @@ from logofair.words.phrases import (
     short_number,
     span,
 )
-from logofair.words.sections import Cell, CellText, Picture, Table, Verdict
+from logofair.words.sections import Cell, Column, Picture, Table, Verdict, number, table_of
 
 _FIRST = 4  # limits on the first screen
 _DRAWN = 8  # places in a picture
 _SMALL_NAMED = 3
 _CERTIFIED = "Before and after are of the people of the fit."
 _OF_THE_FIT = "On the people of the fit alone, of whom it is proved."
+_BASES = {
+    TEST_ROWS: "measured on people who took no part in the fit",
+    NEW_ROWS: "certified for new people drawn like these",
+    CALIBRATION_ROWS: "proved of the people of the fit alone",
+}
 _POINTS, _PERCENT, _NUMBER = "points", "%", ""
 
 
@@ -142,8 +149,14 @@ def shown_first(outcomes: Iterable[Outcome], most: int = _FIRST) -> list[Outcome
     return sorted(judged, key=order)[:most]
 
 
-def with_figures(evidence: Outcomes, fitted: Outcomes) -> Outcomes:
-    """Return what is certified for new people beside what was found of the people of the fit, before and after."""
+def shown_outcomes(outcomes: Outcomes) -> Outcomes:
+    """Return those that a page shows: the evidence or, for want of any, what is proved of the people of the fit.
+
+    What is certified for new people stands beside what was found of the people of the fit, before and after.
+    """
+    fitted = outcomes.where(basis=CALIBRATION_ROWS)
+    if not len(outcomes.evidence):
+        return fitted
     known = {(each.requirement, each.site): each for each in fitted}
 
     def filled(each: Outcome) -> Outcome:
@@ -152,7 +165,7 @@ def with_figures(evidence: Outcomes, fitted: Outcomes) -> Outcomes:
             return each
         return replace(each, before=own.before, after=own.after, groups=own.groups, rate=own.rate)
 
-    return Outcomes(tuple(map(filled, evidence)))
+    return Outcomes(tuple(map(filled, outcomes.evidence)))
 
 
 def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Table | None:
@@ -167,35 +180,29 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
     states = not fitted and {each.state for each in first} != {MET}
     unit = units.pop() if len(units) == 1 else None
     gaps = len(subjects) > 1 and all(each.requirement.measure == "gap" and each.rate for each in first)
-    head = "gap" if gaps else subjects.copy().pop() if len(subjects) == 1 else "limit on"
-    title = head if unit is None else f"{head}, {unit}" if unit else head
+    title = "gap" if gaps else subject(first[0]) if len(subjects) == 1 else "limit on"
+    title = f"{title}, {unit}" if unit else title
 
-    def line(each: Outcome) -> tuple[CellText, ...]:
-        where = places.name(each)
-        named = each.rate if gaps else subject(each)
-        name = where if len(subjects) == 1 else f"{named}{'' if not places.several else f', {where}'}"
+    def name(each: Outcome) -> str:
+        if len(subjects) == 1:
+            return places.name(each)
+        return f"{each.rate if gaps else subject(each)}{f', {places.name(each)}' if places.several else ''}"
+
+    def after(each: Outcome) -> str:
         own = "" if unit is not None else f" {unit_of(each)}".rstrip().replace(" points", " pts")
-        return (
-            name,
-            *([figure(each, each.before)] if before else []),
-            *([f"{figure(each, each.after)}{own}"] if now else []),
-            *([could_be(each)] if known else []),
-            limit(each),
-            *([Cell(each.state, state=each.state)] if states else []),
-        )
+        return f"{figure(each, each.after)}{own}"
 
-    names = (title, *(["before"] if before else []), *(["after" if before else "now"] if now else []))
-    names = (*names, *(["could be"] if known else []), "limit", *([""] if states else []))
-    align = "l" + "r" * (len(names) - 1 - states) + "l" * states
     of_fit = _OF_THE_FIT if fitted else _CERTIFIED if before and first[0].basis == NEW_ROWS else ""
-    after = " ".join(filter(None, (_left_out(outcomes, first, places), of_fit)))
-    return Table(
-        f"{title[:1].upper()}{title[1:]}",
-        names,
-        tuple(map(line, first)),
-        align,
-        after=after,
-    )
+    columns: list[Column[Outcome] | None] = [
+        (title, "l", name),
+        ("before", "r", lambda each: figure(each, each.before)) if before else None,
+        ("after" if before else "now", "r", after) if now else None,
+        ("could be", "r", could_be) if known else None,
+        ("limit", "r", limit),
+        ("", "l", lambda each: Cell(each.state, state=each.state)) if states else None,
+    ]
+    below = " ".join(filter(None, (_left_out(outcomes, first, places), of_fit)))
+    return table_of(capitalised(title), columns, first, after=below)
 
 
 def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> str:
@@ -228,37 +235,31 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
 
 def every_limit(outcomes: Outcomes, places: Places, caption: str) -> Table:
     """Return all outcomes as one table that can be searched; a requirement stands as it was typed."""
-    several = len(outcomes.requirements) > 1
     certifying = all(each.basis == NEW_ROWS for each in outcomes)
 
-    def line(each: Outcome) -> tuple[CellText, ...]:
-        open_ = each.rows_needed and each.state != MET
-        needed = [f"{each.rows_needed:,}" if open_ else NOTHING] if certifying else []
-        return (
-            places.name(each),
-            *([str(each.requirement)] if several else []),
-            *([] if certifying else [Cell(figure(each, each.before), each.before)]),
-            Cell(figure(each, each.after), each.after),
-            could_be(each),
-            limit(each),
-            Cell(NOTHING if each.rows is None else f"{each.rows:,}", each.rows),
-            *needed,
-            Cell(each.state, state=each.state),
-        )
+    def needed(each: Outcome) -> str:
+        return f"{each.rows_needed:,}" if each.rows_needed and each.state != MET else NOTHING
 
-    names = [places.word if places.several else "where", *(["requirement"] if several else [])]
-    names += [
-        *([] if certifying else ["before"]),
-        "now" if certifying else "after",
-        "could be",
-        "limit",
-        "people",
-        *(["needed"] if certifying else []),
-        "state",
+    columns: list[Column[Outcome] | None] = [
+        (places.word if places.several else "where", "l", places.name),
+        ("requirement", "l", lambda each: str(each.requirement)) if len(outcomes.requirements) > 1 else None,
+        None if certifying else ("before", "r", lambda each: Cell(figure(each, each.before), each.before)),
+        ("now" if certifying else "after", "r", lambda each: Cell(figure(each, each.after), each.after)),
+        ("could be", "r", could_be),
+        ("limit", "r", limit),
+        ("people", "r", lambda each: number(each.rows)),
+        ("needed", "r", needed) if certifying else None,
+        ("state", "l", lambda each: Cell(each.state, state=each.state)),
     ]
-    align = "l" * (1 + several) + "r" * (len(names) - 2 - several) + "l"
-    search = f"Find a {places.word}" if len(outcomes) > _FIRST else None
-    return Table(caption, tuple(names), tuple(map(line, outcomes)), align, search)
+    return table_of(caption, columns, outcomes, search=f"Find a {places.word}" if len(outcomes) > _FIRST else None)
+
+
+def limit_tables(outcomes: Outcomes, places: Places) -> Iterator[Table]:
+    """Return all outcomes as a table for each basis and requirement."""
+    for basis in dict.fromkeys(each.basis for each in outcomes):
+        found = outcomes.where(basis=basis)
+        for requirement in found.requirements:
+            yield every_limit(found.where(requirement=requirement), places, f"{requirement}: {_BASES[basis]}")
 
 
 def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
@@ -271,43 +272,23 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
     first = first if places.several else first[:1]  # one site is everyone
     if not first:
         return None
-    scale = 1.0 if unit_of(worst) == _NUMBER else 100.0
-
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else scale * value
-
-    lines = [
-        Dumbbell(
-            places.name(each, 22),
-            scaled(each.before),
-            scale * (each.after or 0.0),
-            scaled(each.low),
-            scaled(each.high),
-            scaled(each.limit),
-            _in_words(each),
+    what, unit = subject(worst), unit_of(worst)
+    scale = 1.0 if unit == _NUMBER else 100.0
+    lines = []
+    for each in first:
+        before, low, high, bound = (
+            None if value is None else scale * value for value in (each.before, each.low, each.high, each.limit)
         )
-        for each in first
-    ]
-    what = subject(worst)
-    unit = unit_of(worst)
+        change = "" if before is None else f"{figure(each, each.before)} to "
+        could = f", could be {could_be(each)}" if could_be(each) != NOTHING else ""
+        note = " ".join(filter(None, (f"{change}{figure(each, each.after)}", f"{unit}{could}, {each.state}")))
+        lines.append(Dumbbell(places.name(each, 22), before, scale * (each.after or 0.0), low, high, bound, note))
     marks = "○ before, ● after" if any(line.before is not None for line in lines) else "● now"
     bar = ", with its 95 % interval" if any(line.low is not None for line in lines) else ""
-    caption = f"{what[:1].upper()}{what[1:]}{f' in {unit}' if unit else ''}: {marks}{bar}; dashed: limit"
+    caption = f"{capitalised(what)}{f' in {unit}' if unit else ''}: {marks}{bar}; dashed: limit"
     table = limits_table(Outcomes(tuple(first)), places, _DRAWN)
     after = " ".join(filter(None, (_left_out(outcomes, first, places), "" if table is None else table.after)))
     return Picture(dumbbells(lines, caption), caption, table, after)
-
-
-def _in_words(each: Outcome) -> str:
-    change = (
-        figure(each, each.after)
-        if each.before is None
-        else f"{figure(each, each.before)} to {figure(each, each.after)}"
-    )
-    could = could_be(each)
-    return f"{change} {unit_of(each)}{f', could be {could}' if could != NOTHING else ''}, {each.state}".replace(
-        "  ", " "
-    )
 
 
 def verdict(outcomes: Outcomes, places: Places, how_to_know: str) -> Verdict | None:
@@ -320,40 +301,38 @@ def verdict(outcomes: Outcomes, places: Places, how_to_know: str) -> Verdict | N
     evidence = outcomes.evidence
     if not len(evidence):
         worst = next(iter(shown_first(outcomes.where(basis=CALIBRATION_ROWS), 1)), None)
-        found = "" if worst is None else f" On the rows of the fit {moved(worst, places)}."
+        found = "" if worst is None else f" On the rows of the fit {_moved(worst, places)}."
         return Verdict(NOT_MEASURED, f"Not tested on other people{': ' if how_to_know else ''}{how_to_know}.{found}")
     state, worst = outcomes.verdict, next(iter(shown_first(evidence, 1)), None)
     if all(each.basis == NEW_ROWS for each in evidence):
         return Verdict(state, _promise(evidence, places))
     if worst is None:
         return Verdict(state, f"None of {counted(len(evidence), 'limit')} could be measured: too few people.")
-    return Verdict(state, _measured(worst, state, places) + _covered(evidence, places))
+    return Verdict(state, _measured(worst, places) + _covered(evidence, places))
 
 
-def moved(each: Outcome, places: Places) -> str:
-    """Return from what to what a figure went, as the main clause of a sentence."""
-    unit = f" {unit_of(each)}".rstrip()
-    what = f"the {subject(each)}{places.at(each)}"
+def _moved(each: Outcome, places: Places) -> str:
+    """From what to what a figure went, as the main clause of a sentence."""
+    what, unit = f"the {subject(each)}{places.at(each)}", f" {unit_of(each)}".rstrip()
+    after = figure(each, each.after)
     if each.before is None:
-        return f"{what} is {figure(each, each.after)}{unit}"
-    before, after = figure(each, each.before), figure(each, each.after)
+        return f"{what} is {after}{unit}"
+    before = figure(each, each.before)
     if before == after:
         return f"{what} stays at {after}{unit}"
-    way = "fell" if (each.after or 0.0) < each.before else "rose"
-    return f"{what} {way} from {before} to {after}{unit}"
+    return f"{what} {'fell' if (each.after or 0.0) < each.before else 'rose'} from {before} to {after}{unit}"
 
 
-def _measured(worst: Outcome, state: str, places: Places) -> str:
+def _measured(worst: Outcome, places: Places) -> str:
     """What other rows show of the outcome to tell first."""
-    first, bound, could = moved(worst, places), limit(worst), could_be(worst)
-    first = first[:1].upper() + first[1:]
+    first, bound, could = capitalised(_moved(worst, places)), limit(worst), could_be(worst)
     if worst.state == EXCEEDED:
         return f"{first}, beyond your limit ({bound}): chance does not explain it."
     if worst.state == MET:
         return f"{first}, within your limit ({bound}{f'; could be {could}' if could != NOTHING else ''})."
-    rows = "" if worst.rows is None else f" with {people(worst.rows)} in the smallest group"
     if could == NOTHING:
         return f"{first}; your limit is {bound}."
+    rows = "" if worst.rows is None else f" with {people(worst.rows)} in the smallest group"
     return f"{first}. Your limit is {bound};{rows} it could be {could}."
 
 
@@ -377,14 +356,12 @@ def _covered(evidence: Outcomes, places: Places) -> str:
 
 def _promise(evidence: Outcomes, places: Places) -> str:
     """What is certified for people yet to come."""
-    met = len(evidence.where(state=MET))
-    refused = len(evidence) - met
-    what = counted(len(evidence), "limit")
-    if not refused:
+    met, what = len(evidence.where(state=MET)), counted(len(evidence), "limit")
+    if met == len(evidence):
         return f"Certified for new people: {'your limit holds' if met == 1 else f'all {what} hold'}."
-    where = [f"{subject(each)}{places.at(each)}" for each in evidence if each.state == MET]
     if not met:
         return f"None of {what} can be certified for new people: too few rows."
+    where = [f"{subject(each)}{places.at(each)}" for each in evidence if each.state == MET]
     return f"Certified for new people: {met:,} of {what} ({listed(where, 2)}); too few rows for the others."
 
 

@@ -147,9 +147,14 @@ def listed(names: Iterable[object], most: int = 4, last: str = " and ") -> str:
     return last.join(part for part in (", ".join(every[:-1]), *every[-1:]) if part)
 
 
+def capitalised(words: str) -> str:
+    """Return words with a capital at their head, and all others as they are."""
+    return f"{words[:1].upper()}{words[1:]}"
+
+
 def sentence(words: str) -> str:
     """Return words as a sentence."""
-    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '?', '!')) else '.'}"
+    return f"{capitalised(words)}{'' if words.endswith(('.', '?', '!')) else '.'}"
 
 
 def wrapped(text: str, most: int, first: int = 0) -> list[str]:

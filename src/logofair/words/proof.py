@@ -25,15 +25,17 @@ _WARNINGS = {
 }
 
 
-def warning_sentence(warning: FitWarning, most: int = _NAMED) -> str:
-    """Return a warning in words, with no more names than so many."""
-    named = [_who(*cell) for cell in warning.cells[:most]]
-    more = warning.count - len(named)
-    who = f"{', '.join(named)} and {more:,} more" if more > 0 else listed(named, most)
-    form = _WARNINGS.get(warning.kind)
-    if form is None:
-        return str(warning)
-    return f"{form.format(who=who or 'over all', about=warning.about or 'it')}."
+def warning_sentences(warnings: Iterable[FitWarning]) -> tuple[str, ...]:
+    """Return all warnings in words, each with a few names at most."""
+    found = []
+    for warning in warnings:
+        named = [_who(*cell) for cell in warning.cells[:_NAMED]]
+        more = warning.count - len(named)
+        who = f"{', '.join(named)} and {more:,} more" if more > 0 else listed(named, _NAMED)
+        form = _WARNINGS.get(warning.kind)
+        words = None if form is None else form.format(who=who or "over all", about=warning.about or "it")
+        found.append(str(warning) if words is None else f"{words}.")
+    return tuple(found)
 
 
 def _who(site: Label | None, group: Label | None) -> str:
@@ -41,11 +43,6 @@ def _who(site: Label | None, group: Label | None) -> str:
     if group is None:
         return "everybody" if site is None else name_of(site, 30)
     return name_of(group, 30) + ("" if site is None else f" at {name_of(site, 30)}")
-
-
-def warning_sentences(warnings: Iterable[FitWarning]) -> tuple[str, ...]:
-    """Return all warnings in words."""
-    return tuple(map(warning_sentence, warnings))
 
 
 def proof_sentences(

@@ -1,21 +1,46 @@
-"""What a page says, before it is text: a verdict, answers to three questions, and a tree of sections.
+"""A page: a verdict, answers to three questions and a tree of sections, and how a terminal and a browser show them.
 
 Every result becomes one :class:`Page`; a terminal, a browser, a notebook and JSON show the same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, TypeAlias, TypeVar
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from logofair.columns.harmless import harmless
+from logofair.files.writing import put_whole
 from logofair.outcomes import EXCEEDED, MET, NOT_MEASURED, UNCLEAR
+from logofair.words import charts
 from logofair.words.charts import Svg
-from logofair.words.phrases import width
+from logofair.words.phrases import NOTHING, columns_text, cut, points, width, wrapped
 
-MARKS = {MET: "✓", EXCEEDED: "✗", UNCLEAR: "?", NOT_MEASURED: "–"}
+T = TypeVar("T")
+_MARKS = {MET: "✓", EXCEEDED: "✗", UNCLEAR: "?", NOT_MEASURED: "–"}
 _PHONE = 42  # letters beside one another on a phone
 _NAMES, _SENTENCE = 11, 24  # of which names have so many at most, and what is said of them
+_LINES = 20  # of one screen in a terminal: where there is more to say, blank lines go first
+_LABEL = 11  # columns of the word that a line begins with
+_NARROWEST = 40
+_TERMINAL_NAMES = 12  # columns that names have at least
+_RIGHT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]+"
+_FROM_THE_RIGHT = re.compile(f"{_RIGHT}(?:[ '\"-]+{_RIGHT})*")
+
+
+def _beside(name: str, lines: Iterable[str], label: int = _LABEL) -> list[str]:
+    """Lines beside a word, which stands before the first."""
+    return [f"{'' if place else name:<{label}}{line}".rstrip() for place, line in enumerate(lines)]
 
 
 @dataclass(frozen=True)
@@ -26,6 +51,9 @@ class Cell:
     key: float | None = None
     state: str | None = None
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def attribute(self) -> str | None:
         """The key as a page needs it: where the text does not begin with the figure itself."""
@@ -34,6 +62,16 @@ class Cell:
 
 
 CellText: TypeAlias = Cell | str
+
+
+def in_points(value: float | None) -> Cell:
+    """Return the cell of a share in points."""
+    return Cell(points(value), value)
+
+
+def number(value: int | None) -> Cell:
+    """Return the cell of a number of people."""
+    return Cell(NOTHING if value is None else f"{value:,}", value)
 
 
 @dataclass(frozen=True)
@@ -55,12 +93,47 @@ class Table:
         """Whether it is too wide for a phone, which then shows each row as lines of its own."""
 
         def needed(at: int) -> int:
-            texts = [width(cell.text if isinstance(cell, Cell) else cell) for cell in (line[at] for line in self.rows)]
-            longest = max([0, *texts])  # figures are not broken over lines, sentences and names are
+            longest = max([0, *(width(str(line[at])) for line in self.rows)])
+            # figures are not broken over lines, sentences and names are
             room = longest if self.align[at] == "r" else min(longest, _NAMES if at == 0 else _SENTENCE)
             return max([room, *map(width, self.head[at].split())])
 
         return sum(needed(at) + 1 for at in range(len(self.head))) > _PHONE
+
+    def typed(self, most: int) -> list[str]:
+        """Return it for a terminal: names of the first column are cut, a sentence in the last goes on below itself."""
+        lines = [[str(cell) for cell in line] for line in (self.head, *self.rows)]
+        widths = [max(width(line[at]) for line in lines) for at in range(len(self.head))]
+        apart = 3 if sum(widths) + 3 * (len(widths) - 1) <= most else 2
+        names = max(_TERMINAL_NAMES, most - sum(widths[1:]) - apart * (len(widths) - 1))
+        *above, lines[0][0] = wrapped(lines[0][0], names)
+        lines = [[cut(line[0], names), *line[1:]] for line in lines]
+        room = most - sum(max(width(line[at]) for line in lines) + apart for at in range(len(widths) - 1))
+        if self.align[-1] == "l" and room >= _TERMINAL_NAMES:
+            blank = [""] * (len(widths) - 1)
+            parts = [(line[:-1], wrapped(line[-1], room)) for line in lines]
+            lines = [[*(blank if at else first), part] for first, last in parts for at, part in enumerate(last)]
+        after = wrapped(self.after, most) if self.after else []
+        return [*(cut(line, names) for line in above), *columns_text(lines, self.align, apart=apart), *after]
+
+
+Column: TypeAlias = tuple[str, str, Callable[[T], CellText]]
+
+
+def table_of(
+    caption: str,
+    columns: Sequence[Column[T] | None],
+    things: Iterable[T],
+    *,
+    search: str | None = None,
+    after: str = "",
+) -> Table:
+    """Return a table with a row for each thing; a column has a head, an l or an r, and what makes its cell."""
+    there = [column for column in columns if column is not None]
+    rows = tuple(tuple(cell(each) for _, _, cell in there) for each in things)
+    return Table(
+        caption, tuple(head for head, _, _ in there), rows, "".join(align for _, align, _ in there), search, after
+    )
 
 
 @dataclass(frozen=True)
@@ -69,12 +142,20 @@ class Paragraph:
 
     text: str
 
+    def typed(self, most: int) -> list[str]:
+        """Return it for a terminal."""
+        return wrapped(self.text, most)
+
 
 @dataclass(frozen=True)
 class Bullets:
     """Sentences, each by itself."""
 
     lines: tuple[str, ...]
+
+    def typed(self, most: int) -> list[str]:
+        """Return them for a terminal."""
+        return [line for each in self.lines for line in _beside("-", wrapped(each, most - 2), 2)]
 
 
 @dataclass(frozen=True)
@@ -84,12 +165,22 @@ class Facts:
     lines: tuple[tuple[str, str], ...]
     code: bool = False
 
+    def typed(self, most: int) -> list[str]:
+        """Return them for a terminal."""
+        label = min(max((width(name) for name, _ in self.lines), default=0) + 2, 24)
+        parts = ((cut(name, label - 1), wrapped(value, most - label)) for name, value in self.lines)
+        return [line for name, value in parts for line in _beside(name, value, label)]
+
 
 @dataclass(frozen=True)
 class Command:
     """What to type, as it is."""
 
     text: str
+
+    def typed(self, most: int) -> list[str]:
+        """Return it for a terminal, whatever its width."""
+        return [f"  {self.text}"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +191,10 @@ class Picture:
     caption: str
     table: Table | None = None
     after: str = ""
+
+    def typed(self, most: int) -> list[str]:
+        """Return nothing: a terminal shows no picture."""
+        return []
 
 
 Part: TypeAlias = "Table | Paragraph | Bullets | Facts | Command | Picture"
@@ -113,6 +208,15 @@ class Section:
     title: str
     parts: tuple[Part, ...]
     folded: bool = False
+
+    def typed(self, most: int) -> list[str]:
+        """Return it for a terminal."""
+        lines = [self.title, "-" * width(self.title)]
+        for place, part in enumerate(self.parts):
+            lines += [""] if place and not isinstance(part, Paragraph) else []
+            lines += wrapped(f"{part.caption}:", most) if isinstance(part, Table) else []
+            lines += part.typed(most)
+        return lines
 
 
 @dataclass(frozen=True)
@@ -144,6 +248,16 @@ class Answer:
         first = " ".join(filter(None, (self.figure, self.unit)))
         apart = "; " if self.unit or " -> " in self.figure else ": "
         return apart.join(filter(None, (first, self.detail)))
+
+
+def costs(figure: str, unit: str = "", detail: str = "") -> Answer:
+    """Return the answer to what it costs."""
+    return Answer("What does it cost?", "Cost", figure, unit, detail)
+
+
+def relies(figure: str, *details: str) -> Answer:
+    """Return the answer to whether one can rely on it."""
+    return Answer("Can I rely on it?", "Rely on it", figure, "", "; ".join(filter(None, details)))
 
 
 @dataclass(frozen=True)
@@ -189,18 +303,108 @@ class Page:
 
     def text(self, *, verbose: bool = False, width: int = 80) -> str:
         """Return the page for a terminal: what is asked first, or with ``verbose`` everything."""
-        from logofair.words.terminal import page_text
+        most = max(width, _NARROWEST)
+        first = [] if self.table is None else self.table.typed(most)
+        if self.verdict is not None:
+            word = self.verdict.word
+            label = max(_LABEL, len(word) + 2)
+            words = wrapped(self.verdict.words, most - label) if self.table is None else self.table.typed(most - label)
+            first = _beside(word, words, label)
+        answers = [_beside(each.name, wrapped(each.line, most - _LABEL)) for each in self.answers if each.name]
+        answers += [_beside("!", wrapped(each, most - 2), 2) for each in self.warnings]
+        blocks = [
+            wrapped(self.title, most),
+            first,
+            [] if self.more is None else self.more.typed(most),
+            [line for lines in answers for line in lines],
+        ]
+        blocks += [section.typed(most) for section in self.sections] if verbose else []
+        written = [f"Wrote {', '.join(self.written)}."] if self.written else []
+        blocks.append([*written, *self._next_lines(most)])
+        blocks = [block for block in blocks if block]
+        apart = len(blocks) - 1 if verbose else min(len(blocks) - 1, _LINES - sum(map(len, blocks)))
+        lines = [line for at, block in enumerate(blocks) for line in [*([""] if 0 < at <= apart else []), *block]]
+        return "\n".join(lines) + "\n"
 
-        return page_text(self, verbose=verbose, width=width)
+    def _next_lines(self, most: int) -> Iterator[str]:
+        """What to do next; a command that is too long for a line stands on lines of its own, to be copied as it is."""
+        command, lead = self.next, f"Next{self.next_tells and f', {self.next_tells}'}:"
+        if not command:
+            return
+        if width(f"{lead} {command}") <= most:
+            yield f"{lead} {command}"
+            return
+        yield lead
+        if width(command) <= most - 2:
+            yield f"  {command}"
+            return
+        words = [shlex.quote(word) for word in shlex.split(command)]  # a word in quotes stays whole
+        lines = [""]
+        while words:
+            valued = words[0].startswith("-") and len(words) > 1 and not words[1].startswith("-")
+            part, words = " ".join(words[: 1 + valued]), words[1 + valued :]  # an option stays with its value
+            if lines[-1] and width(lines[-1]) + width(part) + 5 > most:
+                lines.append("")
+            lines[-1] += f" {part}" if lines[-1] else part
+        yield from (f"  {line} \\" for line in lines[:-1])
+        yield f"  {lines[-1]}"
 
     def html(self) -> str:
-        """Return the page as one document that loads nothing."""
-        from logofair.words.html import document
-
-        return document(self)
+        """Return the page as one HTML document: it opens offline, and no script but its own may run in it."""
+        script = files("logofair.words").joinpath("script.js").read_text("utf-8")
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        allowed = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:"
+        return self._rendered("page.html.j2", script=Markup(script), allowed=allowed)
 
     def _repr_html_(self) -> str:
         """Return the first screen for a notebook."""
-        from logofair.words.html import fragment
+        return self._rendered("fragment.html.j2")
 
-        return fragment(self)
+    def _rendered(self, template: str, **parts: str) -> str:
+        style = Markup(files("logofair.words").joinpath("style.css").read_text("utf-8")) + charts.STYLE
+        return _environment().get_template(template).render(page=self, marks=_MARKS, style=style, **parts)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report, one HTML file for any browser, a phone and paper; an existing one is replaced at once."""
+        put_whole(path, self.html().encode("utf-8", "backslashreplace"))
+
+    def plot(self) -> Svg:
+        """Return the picture of the page."""
+        none = "Nothing to draw: no requirement, or nobody to measure it on."
+        return Svg.empty(none) if self.picture is None else self.picture.svg
+
+
+def templates(finalize: Callable[[object], object], *, autoescape: bool) -> Environment:
+    """Return an environment of this room's templates: every value passes ``finalize``, and none may be missing."""
+    return Environment(
+        loader=PackageLoader("logofair.words"),
+        autoescape=autoescape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=finalize,
+    )
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Templates of HTML: every value is escaped."""
+    made = templates(lambda value: value if isinstance(value, Markup) else _readable(str(value)), autoescape=True)
+    made.tests["cell"] = lambda value: isinstance(value, Cell)
+    made.filters["kind"] = lambda value: type(value).__name__
+    # A line breaks between words alone, never within --option.
+    word = Markup("<span>{}</span>")
+    made.filters["as_typed"] = lambda typed: Markup(" ").join(word.format(each) for each in harmless(typed).split(" "))
+    return made
+
+
+def _readable(text: str) -> str:
+    r"""Text for a browser: arrows, and words read from the right kept apart from the figures beside them.
+
+    Examples
+    --------
+    >>> _readable("\u05d0\u05d1 1.0 -> 2.0")
+    '\u2068אב\u2069 1.0 → 2.0'
+    """
+    return _FROM_THE_RIGHT.sub("\u2068\\g<0>\u2069", harmless(text).replace(" -> ", " → "))

@@ -1,19 +1,38 @@
-"""The page of a frontier: what fairness costs for a few pairs of limits, and which to start from."""
+"""Pages of what fairness costs: a frontier of limits and where to start, and limits that these people can guarantee."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from logofair.tradeoff import Frontier, Point
-from logofair.tradeoff.result import Ratio, Tolerance
+from logofair.outcomes import Outcome
+from logofair.tradeoff import Frontier, Point, Recommendation
+from logofair.tradeoff.recommendation import LIMITS, RecommendedLimits
+from logofair.tradeoff.result import InfeasiblePoint, Ratio, Tolerance
 from logofair.words.about import About, sources_section, title_line
-from logofair.words.charts import Curve, Svg, curves
-from logofair.words.phrases import NOTHING, limit_points, points, short_number, span
+from logofair.words.answers import interval
+from logofair.words.charts import Curve, Dumbbell, Svg, curves, dumbbells
+from logofair.words.phrases import NOTHING, counted, limit_points, listed, name_of, points, short_number
 from logofair.words.proof import pooling_sentence, warning_sentences
-from logofair.words.sections import Answer, Bullets, Cell, CellText, Page, Paragraph, Part, Picture, Section, Table
+from logofair.words.sections import (
+    Answer,
+    Bullets,
+    Cell,
+    CellText,
+    Column,
+    Command,
+    Page,
+    Paragraph,
+    Part,
+    Picture,
+    Section,
+    Table,
+    costs,
+    in_points,
+    relies,
+    table_of,
+)
 
 _WIDE, _DOWN = 6, 5  # limits in the small table
 _LINES = 6  # of a picture
@@ -38,10 +57,10 @@ def frontier_page(frontier: Frontier, about: About | None = None, *, next_: str 
     title = title_line(about, frontier.rows, frontier.sites, frontier.groups)
     tested = f" Tested on {frontier.test_rows:,} others." if frontier.test_rows else ""
     picture = frontier_plot(frontier)
-    warnings: tuple[str, ...] = ()
-    if frontier.infeasible:
-        first = frontier.infeasible[0]
-        warnings = (f"No rule meets {len(frontier.infeasible):,} of the pairs; the first: {first.error}",)
+    refused = [
+        f"No rule meets {len(frontier.infeasible):,} of the pairs; the first: {each.error}"
+        for each in frontier.infeasible
+    ]
     facts = (
         ("people, others to test on", f"{frontier.rows:,}, {frontier.test_rows:,}"),
         ("notion", ", ".join(dict.fromkeys(name.replace("_", " ") for name in frontier.notions))),
@@ -50,13 +69,13 @@ def frontier_page(frontier: Frontier, about: About | None = None, *, next_: str 
     return Page(
         "Frontier",
         f"{title}.{tested}",
-        table=_table(frontier, f"{'--verbose' if about.command else 'summary(verbose=True)'} shows all"),
-        answers=tuple(_answers(frontier)),
+        table=_frontier_table(frontier, f"{'--verbose' if about.command else 'summary(verbose=True)'} shows all"),
+        answers=tuple(_frontier_answers(frontier)),
         picture=Picture(picture, picture.label),
-        beside=(_table(frontier, "all are listed below"),),
-        warnings=warnings,
+        beside=(_frontier_table(frontier, "all are listed below"),),
+        warnings=tuple(refused[:1]),
         next=next_,
-        sections=(*_sections(frontier), sources_section(about, iter(facts))),
+        sections=(*_frontier_sections(frontier), sources_section(about, facts)),
         about=about.heading,
         values=frontier.as_dict(),
         written=about.written,
@@ -67,7 +86,7 @@ def frontier_parts(frontier: Frontier) -> Iterator[Part]:
     """Return a frontier as a part of another page."""
     picture = frontier_plot(frontier)
     yield Picture(picture, picture.label)
-    yield _table(frontier, "logofair frontier shows all")
+    yield _frontier_table(frontier, "logofair frontier shows all")
     yield Paragraph(f"{': '.join(advice(frontier))}.")
 
 
@@ -78,8 +97,17 @@ def limit_text(tolerance: Tolerance) -> str:
     return "none" if tolerance is None else limit_points(round(tolerance, 5))
 
 
-def _value(frontier: Frontier, value: float) -> str:
-    return points(value) if frontier.objective.costs is None else short_number(value)
+def _accurate(found: Frontier | Recommendation) -> bool:
+    """Whether figures are accuracy, and not costs per person."""
+    return (found.objective.name if isinstance(found, Frontier) else found.measure) == "accuracy"
+
+
+def _figure(found: Frontier | Recommendation, value: float) -> str:
+    return points(value) if _accurate(found) else short_number(value)
+
+
+def _unit(found: Frontier | Recommendation) -> str:
+    return "accuracy, %" if _accurate(found) else "cost per person"
 
 
 def _chosen(limits: Sequence[Tolerance], most: int, wanted: Sequence[Tolerance]) -> list[int]:
@@ -95,67 +123,43 @@ def _chosen(limits: Sequence[Tolerance], most: int, wanted: Sequence[Tolerance])
     return sorted(kept)
 
 
-def _table(frontier: Frontier, others: str) -> Table:
+def _frontier_table(frontier: Frontier, others: str) -> Table:
     """Limits inside sites down, over all columns; accuracy in percent or cost per person, the start marked."""
-    start = frontier.knee.point
-    columns = _chosen(frontier.global_tolerances, _WIDE, [] if start is None else [start.global_tolerance])
-    down = _chosen(frontier.local_tolerances, _DOWN, [] if start is None else [start.local_tolerance])
-    ratios = any(isinstance(each, Ratio) for each in (*frontier.local_tolerances, *frontier.global_tolerances))
-    limits = "ratio" if ratios else "limit in points"
-    head = (
-        f"per site \\ overall, {limits}" if frontier.paired else limits,
-        *(limit_text(frontier.global_tolerances[j]) for j in columns),
-    )
+    start, paired = frontier.knee.point, frontier.paired
+    over_all, inside = frontier.global_tolerances, frontier.local_tolerances
+    places = _chosen(over_all, _WIDE, [] if start is None else [start.global_tolerance])
+    down = _chosen(inside, _DOWN, [] if start is None else [start.local_tolerance])
 
     def cell(i: int, j: int) -> CellText:
         point = frontier.found(i, j)
         if point is None:
             return "no rule"
-        return Cell(f"{'*' if point is start else ''}{_value(frontier, point.value)}", point.value)
+        return Cell(f"{'*' if point is start else ''}{_figure(frontier, point.value)}", point.value)
 
-    rows = [
-        (
-            limit_text(frontier.local_tolerances[i]) if frontier.paired else _unit(frontier),
-            *(cell(i, j) for j in columns),
-        )
-        for i in down
-    ]
-    shown = len(columns) * len(down)
-    every = len(frontier.global_tolerances) * len(frontier.local_tolerances)
-    after = [f"Expected {_unit(frontier)} of the best rule."] if frontier.paired else []
+    limits = "ratio" if any(isinstance(each, Ratio) for each in (*inside, *over_all)) else "limit in points"
+    head = (f"per site \\ overall, {limits}" if paired else limits, *(limit_text(over_all[j]) for j in places))
+    rows = [(limit_text(inside[i]) if paired else _unit(frontier), *(cell(i, j) for j in places)) for i in down]
+    shown, every = len(places) * len(down), len(over_all) * len(inside)
+    after = [f"Expected {_unit(frontier)} of the best rule."] if paired else []
     after += ["* a good start."] if start is not None else []
     after += [f"{shown} of {every} pairs; {others}."] if shown < every else []
-    return Table("What fairness costs", head, tuple(rows), "l" + "r" * len(columns), after=" ".join(after))
+    return Table("What fairness costs", head, tuple(rows), "l" + "r" * len(places), after=" ".join(after))
 
 
-def _unit(frontier: Frontier) -> str:
-    return "accuracy, %" if frontier.objective.costs is None else "cost per person"
-
-
-def _answers(frontier: Frontier) -> Iterator[Answer]:
+def _frontier_answers(frontier: Frontier) -> Iterator[Answer]:
     """What limits cost at most, where to start, and on what that rests."""
-    base, objective = frontier.unconstrained, frontier.objective
-    strictest = frontier.points[0]
-    unit = "% accuracy" if objective.costs is None else "per person"
-    yield Answer(
-        "What does it cost?",
-        "Cost",
-        f"{_value(frontier, base.value)} -> {_value(frontier, strictest.value)}",
-        unit,
-        "without any limit, and with the strictest",
-    )
+    most = f"{_figure(frontier, frontier.unconstrained.value)} -> {_figure(frontier, frontier.points[0].value)}"
+    unit = "% accuracy" if _accurate(frontier) else "per person"
+    yield costs(most, unit, "without any limit, and with the strictest")
     start, why = advice(frontier)
     yield Answer("Where to start?", "Start", start, "", why)
-    compared = frontier.compared
-    change = objective.measured(compared)
-    if change is not None and change.low is not None and change.high is not None and objective.costs is None:
+    change = frontier.objective.measured(frontier.compared)
+    if change is not None and change.low is not None and change.high is not None and _accurate(frontier):
         on = f"{frontier.test_rows:,} other people" if frontier.test_rows else "the people of the fit"
-        found = f"the strictest limits cost {span(change.low, change.high)} points, counted on {on}"
-        yield Answer("Can I rely on it?", "Rely on it", "Measured" if frontier.test_rows else "Not yet", "", found)
+        found = f"the strictest limits cost {interval(change)} points, counted on {on}"
+        yield relies("Measured" if frontier.test_rows else "Not yet", found)
     else:
-        yield Answer(
-            "Can I rely on it?", "Rely on it", "Not yet", "", "expected on the rows of the fit; add --test FILE"
-        )
+        yield relies("Not yet", "expected on the rows of the fit; add --test FILE")
 
 
 def advice(frontier: Frontier) -> tuple[str, str]:
@@ -165,53 +169,46 @@ def advice(frontier: Frontier) -> tuple[str, str]:
     if point is None:
         return "No start stands out", _KNEE[knee.reason]
     where = _where(frontier, point)
-    objective = frontier.objective
-    if knee.reason == "flat" and point.loss < 1e-3 * objective.unit:
+    if knee.reason == "flat" and point.loss < 1e-3 * frontier.objective.unit:
         return where, "even the strictest limits cost next to nothing"
-    unit = "points of accuracy" if objective.costs is None else "per person"
-    lost = f"costs {_value(frontier, max(point.loss, 0.0))} {unit}"
+    unit = "points of accuracy" if _accurate(frontier) else "per person"
+    lost = f"costs {_figure(frontier, max(point.loss, 0.0))} {unit}"
     if knee.reason == "flat":
         return where, f"{lost}, and looser limits hardly win any of it back"
     return where, f"{lost}; looser limits win less than tighter ones did"
 
 
-def _where(frontier: Frontier, point: Point) -> str:
+def _where(frontier: Frontier, point: Point | InfeasiblePoint) -> str:
     over_all = limit_text(point.global_tolerance)
     if not frontier.paired:
         return f"A limit of {over_all}"
     return f"{limit_text(point.local_tolerance)} per site, {over_all} overall"
 
 
-def _sections(frontier: Frontier) -> Iterator[Section]:
-    head = ("per site", "overall", "expected", "lost", "gap per site", "gap overall", "measured")
-
-    def line(point: Point) -> tuple[CellText, ...]:
+def _frontier_sections(frontier: Frontier) -> Iterator[Section]:
+    def measured(point: Point) -> str:
         found = frontier.objective.measured(point.measured)
-        measured = NOTHING if found is None else f"{_value(frontier, float(found))}"
-        return (
-            limit_text(point.local_tolerance),
-            limit_text(point.global_tolerance),
-            Cell(_value(frontier, point.value), point.value),
-            Cell(_value(frontier, max(point.loss, 0.0)), point.loss),
-            Cell(points(point.local_gap), point.local_gap),
-            Cell(points(point.global_gap), point.global_gap),
-            measured,
-        )
+        return NOTHING if found is None else _figure(frontier, float(found))
 
-    table = Table(
-        f"Every pair, {_unit(frontier)}", head, tuple(map(line, frontier.points)), "l" + "r" * 6, "Find a pair"
-    )
+    columns: list[Column[Point] | None] = [
+        ("per site", "l", lambda each: limit_text(each.local_tolerance)),
+        ("overall", "r", lambda each: limit_text(each.global_tolerance)),
+        ("expected", "r", lambda each: Cell(_figure(frontier, each.value), each.value)),
+        ("lost", "r", lambda each: Cell(_figure(frontier, max(each.loss, 0.0)), each.loss)),
+        ("gap per site", "r", lambda each: in_points(each.local_gap)),
+        ("gap overall", "r", lambda each: in_points(each.global_gap)),
+        ("measured", "r", measured),
+    ]
+    table = table_of(f"Every pair, {_unit(frontier)}", columns, frontier.points, search="Find a pair")
     yield Section("pairs", "Every pair of limits", (table,))
     rest: list[Part] = [Bullets(sentences)] if (sentences := warning_sentences(frontier.warnings)) else []
     if frontier.infeasible:
-        rest.append(Bullets(tuple(f"{_where(frontier, each)}: {each.error}" for each in frontier.infeasible)))  # type: ignore[arg-type]
+        rest.append(Bullets(tuple(f"{_where(frontier, each)}: {each.error}" for each in frontier.infeasible)))
     if frontier.has_sites:
         rest.append(Paragraph(pooling_sentence(frontier.pooling)))
     worst = max(point.certificate.optimality_gap for point in frontier.points)
-    rest.append(
-        Paragraph(f"Each rule is proved to be the best within its limits on the rows of the fit, to {worst:.0e}.")
-    )
-    yield Section("proof", "What is proved", tuple(rest))
+    proved = f"Each rule is proved to be the best within its limits on the rows of the fit, to {worst:.0e}."
+    yield Section("proof", "What is proved", (*rest, Paragraph(proved)))
 
 
 def frontier_plot(frontier: Frontier) -> Svg:
@@ -223,40 +220,28 @@ def frontier_plot(frontier: Frontier) -> Svg:
     along, others = frontier.global_tolerances, frontier.local_tolerances
     if not along_global:
         along, others = others, along
-    finite = [_position(each) for each in along if each is not None]
-    loosest = max(finite, default=0.0) or 1.0
-    scale = 100.0 if frontier.objective.costs is None else 1.0
-
-    def point_at(one: int, other: int) -> Point | None:
-        return frontier.found(other, one) if along_global else frontier.found(one, other)
-
-    def x(tolerance: Tolerance) -> float:
-        return 1.15 * loosest if tolerance is None else _position(tolerance)
-
-    def line(other: int) -> list[tuple[float, Point]]:
-        found = ((x(each), point_at(at, other)) for at, each in enumerate(along))
-        return [(place, point) for place, point in found if point is not None]
-
-    lines = {other: line(other) for other in _chosen(others, _LINES, ()) if line(other)}
-    name = "per site" if along_global else "overall"
-    drawn = [
-        Curve(
-            f"{limit_text(others[other])} {name}" if len(others) > 1 else "",
-            tuple((place, scale * point.value) for place, point in found),
-            tuple(
-                f"{_where(frontier, point)}: {_value(frontier, point.value)} {_unit(frontier)}" for _, point in found
-            ),
-        )
-        for other, found in lines.items()
-    ]
-    start, marked = frontier.knee.point, []
-    for found in lines.values():
-        marked += [(place, scale * point.value, "a good start") for place, point in found if point is start]
-    unit = _unit(frontier)
-    side = (" overall" if along_global else " per site") if frontier.paired else ""
     ratios = any(isinstance(each, Ratio) for each in along)
-    band = _band(frontier, lines, scale)
-    what = "accuracy in %" if frontier.objective.costs is None else unit
+    # Where a limit lies: a gap in points, of a ratio what it lacks to 1; no limit beyond the loosest.
+    lies = [None if each is None else 100.0 * (1.0 - each.least if isinstance(each, Ratio) else each) for each in along]
+    loosest = max((each for each in lies if each is not None), default=0.0) or 1.0
+    place = [1.15 * loosest if each is None else each for each in lies]
+    scale = 100.0 if _accurate(frontier) else 1.0
+    lines: dict[int, list[tuple[float, Point]]] = {}
+    for other in _chosen(others, _LINES, ()):
+        pairs = ((other, at) if along_global else (at, other) for at in range(len(along)))
+        found = [
+            (x, point) for x, pair in zip(place, pairs, strict=True) if (point := frontier.found(*pair)) is not None
+        ]
+        lines |= {other: found} if found else {}
+    drawn, marked, unit = [], [], _unit(frontier)
+    for other, found in lines.items():
+        name = f"{limit_text(others[other])} {'per site' if along_global else 'overall'}" if len(others) > 1 else ""
+        notes = (f"{_where(frontier, each)}: {_figure(frontier, each.value)} {unit}" for _, each in found)
+        drawn.append(Curve(name, tuple((x, scale * each.value) for x, each in found), tuple(notes)))
+        marked += [(x, scale * each.value, "a good start") for x, each in found if each is frontier.knee.point]
+    band = _band(frontier, lines[max(lines)] if lines else [], scale)
+    side = (" overall" if along_global else " per site") if frontier.paired else ""
+    what = "accuracy in %" if _accurate(frontier) else unit
     marks = f"{'; ○ a good start' if marked else ''}{'; light: 95 % interval of what was measured' if band else ''}"
     return curves(
         drawn,
@@ -265,23 +250,167 @@ def frontier_plot(frontier: Frontier) -> Svg:
         y_title=unit,
         band=band,
         marked=marked,
-        open_end=x(None) if None in along else None,
+        open_end=1.15 * loosest if None in along else None,
     )
 
 
-def _position(tolerance: float | Ratio) -> float:
-    """Where a limit lies: a gap in points, of a ratio what it lacks to 1."""
-    return 100.0 * (1.0 - tolerance.least if isinstance(tolerance, Ratio) else tolerance)
-
-
-def _band(
-    frontier: Frontier, lines: dict[int, list[tuple[float, Point]]], scale: float
-) -> list[tuple[float, float, float]]:
+def _band(frontier: Frontier, line: list[tuple[float, Point]], scale: float) -> list[tuple[float, float, float]]:
     """The interval of what was measured along the loosest line; empty where something was not."""
     found: list[tuple[float, float, float]] = []
-    for place, point in lines[max(lines)] if lines else []:
-        value: Any = frontier.objective.measured(point.measured)
+    for place, point in line:
+        value = frontier.objective.measured(point.measured)
         if value is None or value.low is None or value.high is None:
             return []
         found.append((place, scale * value.low, scale * value.high))
     return found
+
+
+def recommend_page(found: Recommendation, about: About | None = None, *, command: str = "") -> Page:
+    """Return the page of a recommendation; ``command`` is the fit of the same rows, to which limits are added.
+
+    Examples
+    --------
+    >>> import logofair
+    >>> rows = {"sensitive_features": ["a", "b"] * 40, "calibration": "none", "notion": "demographic_parity"}
+    >>> page = recommend_page(logofair.recommend([0.9, 0.8, 0.6, 0.2] * 20, None, **rows))
+    >>> page.table.rows[0][0], page.next
+    ('selection rate', '')
+    """
+    about = about or About()
+    best, picture = found.best, _costs_picture(found)
+    return Page(
+        "Recommendation",
+        f"{title_line(about, found.rows, found.sites, found.groups)}.",
+        table=_limits_table(found, about.site_word),
+        answers=tuple(_recommend_answers(found, about.site_word)),
+        picture=picture,
+        beside=() if picture is None else (picture,),
+        warnings=tuple(_recommend_warnings(found)),
+        next="" if best is None else fit_command(found, best, command),
+        sections=tuple(_recommend_sections(found, command)),
+        about=about.heading,
+        values=found.as_dict() | {"commands": [fit_command(found, line, command) for line in found.lines]},
+        written=about.written,
+    )
+
+
+def subject_of(line: RecommendedLimits) -> str:
+    """Return what a line is about: its rate, or its notion where that compares several."""
+    return line.rates[0].name if len(line.rates) == 1 else line.notion.replace("_", " ")
+
+
+def fit_command(found: Recommendation, line: RecommendedLimits, command: str) -> str:
+    """Return what certifies a line again: a command, or without one to begin with the call; empty where none does."""
+    if not line.found:
+        return ""
+    if not command:
+        given = (f"{name}={value!r}" for name, value in line.arguments.items())
+        return f"logofair.fit(..., {', '.join(given)}, random_state={found.random_state})"
+    limits = ["none" if limit is None else f"{limit:g}" for limit in (line.local_limit, line.global_limit)]
+    asked = f"--notion {line.notion} --local {limits[0]} --global {limits[1]} --confidence {line.confidence!r}"
+    return f"{command} {asked} --seed {found.random_state} --out policy.json"
+
+
+def _limits_table(found: Recommendation, word: str) -> Table:
+    """A line for each notion: limits inside sites and over all, how many sites, and what they cost."""
+    sites = len(found.sites) > 1
+
+    def limit(value: float | None) -> str:
+        return "none" if value is None else limit_points(value)
+
+    def change(each: RecommendedLimits) -> str:
+        return f"{_figure(found, each.unlimited)} -> {_figure(found, each.value)}" if each.found else NOTHING
+
+    columns: list[Column[RecommendedLimits] | None] = [
+        ("tightest limit, points", "l", subject_of),
+        (f"per {word}", "r", lambda each: limit(each.local_limit)) if sites else None,
+        ("where", "r", lambda each: f"{len(each.sites):,} of {len(found.sites):,}") if sites else None,
+        ("overall", "r", lambda each: limit(each.global_limit)),
+        (_unit(found), "r", change),
+        ("at limit 2", "r", lambda each: _figure(found, each.usual)),
+    ]
+    after = f"Guaranteed at {100 * found.confidence:g} % for new people like these, all lines together."
+    after = after if found.best is not None else ""
+    return table_of("What these people can guarantee", columns, found.lines, after=after)
+
+
+def _costs_picture(found: Recommendation) -> Picture | None:
+    """What the limits of each line cost, beside what limits of 2 points would; the table has these figures too."""
+    scale, unit = (100.0, "points of accuracy") if _accurate(found) else (1.0, "cost per person")
+    lines = []
+    for each in found.lines:
+        usual, own = abs(each.unlimited - each.usual), each.price
+        note = f"{_figure(found, own)} {unit}; limits of 2 points: {_figure(found, usual)}"
+        lines += [Dumbbell(subject_of(each), scale * usual, scale * own, None, None, None, note)] if each.found else []
+    if not lines:
+        return None
+    caption = f"What it costs in {unit}: ● these limits, ○ limits of 2 points"
+    return Picture(dumbbells(lines, caption), caption)
+
+
+def _recommend_answers(found: Recommendation, word: str) -> Iterator[Answer]:
+    """What to begin with, what it costs, and on what that rests."""
+    best, question = found.best, "What can I defend?"
+    if best is None:
+        needed = min((line.rows_needed for line in found.lines if line.rows_needed is not None), default=None)
+        more = "no number of people would do"
+        takes = more if needed is None else f"it would take about {needed:,} people of every group"
+        loosest = f"not even {limit_points(LIMITS[0])} points overall"
+        yield Answer(question, "Start", "Nothing yet", "", f"{loosest} can be guaranteed; {takes}")
+        return
+    small = f" ({len(best.too_small):,} of {len(found.sites):,} too small)" if best.too_small else ""
+    parts = [(best.local_limit, f"per {word}{small}"), (best.global_limit, "overall")]
+    known = [(limit_points(limit), where) for limit, where in parts if limit is not None]
+    limits = ", ".join(
+        f"{limit}{'' if at else ' point' if limit == '1' else ' points'} {where}"
+        for at, (limit, where) in enumerate(known)
+    )
+    yield Answer(question, "Start", limits, "", f"gap in {subject_of(best)}")
+    usual = f"limits of 2 points: {_figure(found, abs(best.unlimited - best.usual))}, guaranteeing nothing"
+    yield costs(_figure(found, best.price), "points of accuracy" if _accurate(found) else "per person", usual)
+    split = f"split by seed {found.random_state}; do not try others for a better answer"
+    yield relies(f"Yes, at {100 * found.confidence:g} %", split)
+
+
+def _recommend_warnings(found: Recommendation) -> Iterator[str]:
+    """What to do where a limit says little, or where one notion costs far more than another."""
+    for line in found.lines:
+        if line.is_void:
+            rate, limit = line.rates[0].name, max(line.local_limit or 0.0, line.global_limit or 0.0)
+            yield (
+                f"The {rate} is {points(line.share)} %, so {limit_points(limit)} points say little. "
+                f"Use a ratio: --require '{rate} ratio >= 0.8 overall'."
+            )
+    known = sorted((line for line in found.lines if line.found), key=lambda line: line.price)
+    if len(known) > 1 and _accurate(found) and known[-1].price - known[0].price >= 0.02:
+        dear, cheap = known[-1], known[0]
+        rest = f"{subject_of(cheap)} {points(cheap.price)}"
+        yield f"{subject_of(dear).capitalize()} costs {points(dear.price)} points of accuracy, {rest}."
+
+
+def _recommend_sections(found: Recommendation, command: str) -> Iterator[Section]:
+    certified: list[Column[Outcome] | None] = [
+        ("where", "l", lambda each: "all sites" if each.site is None else name_of(each.site, 30)),
+        ("limit", "r", lambda each: limit_points(each.limit or 0.0)),
+        ("guaranteed below", "r", lambda each: points(each.high)),
+        ("people", "r", lambda each: f"{each.rows or 0:,}"),
+    ]
+    for line in found.lines:
+        subject = subject_of(line)
+        if not line.found:
+            people = f"About {line.rows_needed:,} people of every group"
+            needed = "No number of people" if line.rows_needed is None else people
+            yield Section(line.notion, f"{subject}: nothing", (Paragraph(f"{needed} would do."),))
+            continue
+        parts: list[Part] = [Command(fit_command(found, line, command))]
+        parts.append(table_of("Guaranteed, points", certified, line.certified, search="Find a site"))
+        if line.too_small:
+            parts.append(Paragraph(f"Too small: {listed(map(name_of, line.too_small), 40)}."))
+        yield Section(line.notion, f"{subject}, {line.method}", tuple(parts))
+    how = (
+        f"Each of the {counted(len(found.lines), 'line')} takes an equal part of the error, so that all hold together.",
+        "By rank: thresholds are placed at ranks chosen beforehand among people who chose nothing, so that any limit "
+        "may be tried.",
+        "On rows held out: at most three limits are tried, chosen by numbers of people; they share the error.",
+    )
+    yield Section("how", "How it was found", (Bullets(how),))

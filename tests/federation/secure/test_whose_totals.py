@@ -16,8 +16,7 @@ from logofair.federation.exchanges.calibrating import Contributors, CurvatureExc
 from logofair.federation.exchanges.rounds import Answers, Totals, TotalsExchange
 from logofair.federation.plan import Members
 from logofair.solvers.algorithm1 import Algorithm1
-from logofair.words.federated import run_sentences
-from logofair.words.plans import plan_sentences
+from logofair.words.federated import plan_sentences, run_sentences
 from support.sites import Tampered, clients, federation, go, gone_from, identities, plan_of, rows
 
 pytestmark = pytest.mark.federation

@@ -98,7 +98,7 @@ def apply(
         from logofair.policy.deciding import Decider, decide_files
         from logofair.policy.info import ColumnsInfo
         from logofair.policy.policy import Policy
-        from logofair.words.applied import applied_page
+        from logofair.words.explained import applied_page
 
         rules = Policy.load(policy)
         columns = (rules.info.columns or ColumnsInfo()).filling(ColumnNames(**named), scale, na)

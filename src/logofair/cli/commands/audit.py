@@ -143,14 +143,13 @@ def audit(
             wanted_requirements,
         )
         from logofair.outcomes import EXCEEDED, UNCLEAR
-        from logofair.words import write_report
         from logofair.words.audited import file_audit_page, policy_warnings, rule_words
-        from logofair.words.forms import FORMS, ll144_text
+        from logofair.words.forms import form_text
 
         if form == "ll144" and policy is None:
             ratios, source, dropped = categories(data, columns, threshold, progress)
             about = about_page(source, **others, left_out=dropped)
-            return click.echo(ll144_text(ratios, about, rule=rule_words(columns, threshold)), nl=False)
+            return click.echo(form_text(form, ratios, about, rule=rule_words(columns, threshold)), nl=False)
         wanted = wanted_requirements(notion, local, global_, sentences)
         if policy is None:
             found = examine(data, columns, threshold, notion, progress, costs, wanted)
@@ -165,9 +164,9 @@ def audit(
             rule = rule_words(found.columns, found.threshold, found.compared)
             compared = found.compared
             described: dict[str, Any] = {"rule": rule, "policy": None if compared is None else compared.policy}
-            described["warnings"] = () if compared is None else tuple(policy_warnings(compared))
+            described["warnings"] = () if compared is None else policy_warnings(compared)
             measured = policy_categories(found) if form == "ll144" else found
-            return click.echo(FORMS[form](measured, about, **described), nl=False)
+            return click.echo(form_text(form, measured, about, **described), nl=False)
         columns = found.columns
         asked = found.outcomes.verdict in (UNCLEAR, EXCEEDED) if len(found.outcomes) else None
         name = "fit" if asked is None else "recommend" if asked and columns.label else ""
@@ -175,6 +174,6 @@ def audit(
         next_ += " --out policy.json" if next_ and asked is None else ""
         (page,) = progress((file_audit_page(each, about, next_=next_) for each in [found]), "Measuring", total=1)
         if report is not None:
-            (write,) = progress([write_report], "Writing the report", 1)
-            write(report, page)
+            (write,) = progress([page.save], "Writing the report", 1)
+            write(report)
     return show(page, as_json=as_json, verbose=verbose, report=None if report is None else str(report))

@@ -92,8 +92,7 @@ def demo(
     with showing_progress(quiet=as_json) as progress:
         from logofair.datasets import load_adult  # here, while the reader sees that work goes on
         from logofair.datasets.demonstration import Settings, compare
-        from logofair.words import write_report
-        from logofair.words.demonstrated import demo_page, demo_report
+        from logofair.words.fitted import demo_page, demo_report
 
         (data,) = progress(map(load_adult, ["sex"]), "Reading the Adult data", total=1)
         usual = DEFAULT_TOLERANCES[notion]
@@ -108,6 +107,6 @@ def demo(
         if not as_json and (force or not report.exists()):
             about = about_page(None, purpose="a demonstration on public data")
             (written,) = progress(map(demo_report, [comparison], [about]), "Writing the report", total=1)
-            write_report(report, written)
+            written.save(report)
     page = demo_page(comparison, report=str(report), kept=written is None)
     show(page, as_json=as_json, verbose=verbose)

@@ -128,9 +128,8 @@ def fit(
         import logofair  # here, while the reader sees that work goes on
         from logofair.policy.info import ColumnsInfo
         from logofair.records import plain
-        from logofair.words import write_report
         from logofair.words.fitted import fit_page
-        from logofair.words.forms import FORMS
+        from logofair.words.forms import form_text
 
         heading, required = {name: options.pop(name) for name in _HEADING}, short_way(options)
         rows, other, arguments = read_to_fit(data, columns, options, progress)
@@ -153,10 +152,10 @@ def fit(
         parts["next_"] = f"logofair apply {shlex.quote(str(out))} NEW.csv{ids} --out decisions.csv"
         (page,) = progress((fit_page(each, about, values=values, **parts) for each in [solution]), "Measuring", total=1)
         if report is not None:
-            (write,) = progress([write_report], "Writing the report", 1)
-            write(report, page)
+            (write,) = progress([page.save], "Writing the report", 1)
+            write(report)
     if form is not None:
-        click.echo(FORMS[form](solution, about), nl=False)
+        click.echo(form_text(form, solution, about), nl=False)
     else:
         files = {"policy": str(out), "report": None if report is None else str(report)}
         show(page, as_json=as_json, verbose=verbose, **files)

@@ -62,7 +62,7 @@ def recommend(data: Sequence[str], columns: ColumnNames, verbose: bool, as_json:
 
     with showing_progress(quiet=as_json) as progress:
         from logofair.tradeoff import recommend as search
-        from logofair.words.recommended import recommend_page
+        from logofair.words.tradeoffs import recommend_page
 
         rows, _, arguments = read_to_fit(data, columns, options, progress)
         found = search(**arguments)

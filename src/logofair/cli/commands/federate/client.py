@@ -66,7 +66,7 @@ def show_plan(file: Path) -> None:
     Sites agree to this very plan with federate client --accept-plan DIGEST.
     """
     from logofair.engines.folder import read_plan
-    from logofair.words.plans import plan_sentences
+    from logofair.words.federated import plan_sentences
 
     plan, _ = read_plan(file)
     screen = Screen(err=False)

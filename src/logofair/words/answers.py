@@ -1,0 +1,213 @@
+"""The answers to three questions: is it fair now; what does it cost, and who is affected; can I rely on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from logofair.auditing import Audit, Comparison
+from logofair.auditing.measure import Measured
+from logofair.columns.checks import Floats
+from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NEW_ROWS, NOT_MEASURED, UNCLEAR, Outcome, Outcomes
+from logofair.words.limits import Places, figure, limit, limit_words, shown_first, subject, unit_of
+from logofair.words.phrases import NOTHING, capitalised, counted, listed, name_of, people, points, short_number, span
+from logofair.words.sections import Answer, Cell, CellText, Table, costs, in_points, number, relies
+
+GUARANTEED = "find limits that this many people can guarantee"
+_GROUPS = 4  # named in a line
+_BASE_RATES_DIFFER = 0.15
+_TABLE_GROUPS = 6  # in the first screen's table
+
+
+def fair_answer(judged: Outcomes, places: Places) -> Answer:
+    """Return the first tile: the figure told first, before and after, and its limit."""
+    question = "Is it fair now?"
+    first = next(iter(shown_first(judged, 1)), None)
+    if first is None:
+        return Answer(question, "", "Nothing required" if not len(judged) else "Not measured")
+    now = figure(first, first.after)
+    change = now if first.before is None else f"{figure(first, first.before)} -> {now}"
+    where = f", {places.name(first)}" if places.several else ""
+    unit = ", ".join(part for part in (unit_of(first), f"limit {limit(first)}") if part)
+    return Answer(question, "", change, unit, f"{subject(first)}{where}")
+
+
+def cost_answer(found: Comparison, *, expected: bool = False) -> Answer:
+    """Return what it costs: accuracy, or cost per person, before and after, with the interval of the difference.
+
+    ``expected``: by predicted probabilities, for want of labels.
+    """
+    if found.cost is not None:
+        change, shown, unit, more, less = found.cost, short_number, "per person", "more", "less"
+        before, after = found.first.cost, found.second.cost
+    elif found.accuracy is not None:
+        change, shown, unit, more, less = found.accuracy, points, "% accuracy", "points won", "points lost"
+        before, after = found.first.accuracy, found.second.accuracy
+    else:
+        return costs("Not known", detail="there are no labels to tell right from wrong")
+    # The interval where it leaves no doubt about the sign, else that it may be either.
+    low, high = (change, change) if change.low is None or change.high is None else (change.low, change.high)
+    if low < 0 < high:
+        detail = f"could be {shown(-low)} {less} or {shown(high)} {more}"
+    else:
+        first, last = map(shown, sorted((abs(low), abs(high))))
+        detail = f"could be {first} to {last}" if first != last else first
+        detail += f" {more if low >= 0 else less}"
+    if expected and found.cost is None:
+        detail += ", expected: there are no labels to count with"
+    return costs(f"{shown(before)} -> {shown(after)}", unit, detail)
+
+
+def interval(found: Measured | None) -> str:
+    """Return from where to where a share could lie, in points."""
+    return NOTHING if found is None else span(found.low, found.high)
+
+
+def accepted_shares(audit: Audit) -> tuple[Floats, Floats]:
+    """Return the share accepted of every group over all sites, and how many people it has."""
+    tally = audit.global_.tally
+    mass, accepted = tally.mass[0].sum(axis=1), tally.accepted[0].sum(axis=1)
+    rows = tally.rows[0].sum(axis=1).astype(np.float64)
+    return np.divide(accepted, mass, out=np.zeros_like(mass), where=mass > 0), rows
+
+
+def selected_answer(found: Comparison, accepted: str) -> Answer:
+    """Return whose decisions change: the share accepted of each group before and after, the most changed first."""
+    (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
+    order = np.argsort(-np.abs(after - before), kind="stable") if rows.size > _GROUPS else np.arange(rows.size)
+    named = [
+        f"{name_of(found.second.groups[at], 24)} {points(before[at], 0)} -> {points(after[at], 0)} %"
+        for at in order.tolist()
+    ]
+    listing = listed(named, _GROUPS if rows.size <= _GROUPS else 1, last=", ")
+    return Answer("", accepted.capitalize(), listing, "", _changed(found))
+
+
+def changes_table(found: Comparison, accepted: str) -> Table:
+    """Return who changes side: how many of each group are accepted before and after."""
+    (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
+    order = np.argsort(-np.abs((after - before) * rows), kind="stable")[:_TABLE_GROUPS]
+
+    def line(at: int) -> tuple[CellText, ...]:
+        was, now = round(before[at] * rows[at]), round(after[at] * rows[at])
+        change = f"{now - was:+,}".replace("-", "−") if now != was else "0"
+        return name_of(found.second.groups[at], 30), f"{was:,} of {rows[at]:,.0f}", f"{now:,}", Cell(change, now - was)
+
+    lines = tuple(line(at) for at in sorted(order.tolist()))
+    more = [f"{rows.size - len(lines):,} more groups change less."] if rows.size > len(lines) else []
+    more += [f"{_changed(found)}."] if found.changed is not None else []
+    return Table("Who changes side", ("", f"{accepted} before", "after", "change"), lines, "lrrr", after=" ".join(more))
+
+
+def _changed(found: Comparison) -> str:
+    """How many decisions change."""
+    rows = found.second.global_.tally.rows.sum()
+    if found.changed is None:
+        return ""
+    number = found.changed * rows  # expected over coins, where there are any
+    about = "" if abs(number - round(number)) < 1e-6 * max(rows, 1) else "about "
+    return f"{about}{number:,.0f} of {counted(rows, 'decision')} change"
+
+
+def rates_table(audits: Sequence[tuple[str, Audit]], caption: str) -> Table:
+    """Return every rate of every group over all sites, under each of some rules, with interval and people."""
+    last = audits[-1][1]
+    measured = [
+        (f"{rate}, {name_of(group, 30)}", [audit.rates[rate][group] for _, audit in audits])
+        for rate, row in last.rates.items()
+        for group in row
+    ]
+    totals = ("accuracy", [audit.accuracy for _, audit in audits]), ("accepted", [each.accepted for _, each in audits])
+    measured += [(name, figures) for name, figures in totals if any(each is not None for each in figures)]
+    lines: list[tuple[CellText, ...]] = []
+    for name, figures in measured:
+        now = figures[-1]
+        people_ = number(None if now is None else now.rows)
+        lines.append((name, *map(in_points, figures), interval(now), people_))
+    head = ("%", *(name for name, _ in audits), "95 % interval", "people")
+    search = "Find a rate or a group" if len(lines) > 12 else None
+    return Table(caption, head, tuple(lines), "l" + "r" * (len(head) - 1), search)
+
+
+def base_rates_differ(audit: Audit) -> str:
+    """Return that labels differ much between groups of 30 people or more, with the extremes; else nothing."""
+    tally = audit.global_.tally
+    mass, rows = tally.mass[0], tally.rows[0].sum(axis=1)
+    total = mass.sum(axis=1)
+    known = [
+        (float(mass[at, 1] / total[at]), name_of(group, 24))
+        for at, group in enumerate(audit.groups)
+        if tally.labelled and rows[at] >= FEW_ROWS and total[at] > 0
+    ]
+    (least, low), (most, high) = min(known, default=(0.0, "")), max(known, default=(0.0, ""))
+    differ = most - least >= _BASE_RATES_DIFFER
+    return f"Labels differ ({low} {points(least, 0)} %, {high} {points(most, 0)} %)" if differ else ""
+
+
+def people_of(found: Comparison) -> int:
+    """Return how many people were measured: ids where there are any, else rows."""
+    return int(found.second.global_.tally.people[..., -1].sum())
+
+
+def rely_answer(outcomes: Outcomes, places: Places, how: str, found: Comparison | None = None) -> Answer:
+    """Return the third tile: on what the verdict rests, and what it would take; ``found``: measured on other people."""
+    evidence = outcomes.evidence
+    tested = "" if found is None else f"tested on {counted(people_of(found), 'other')}"
+    if not len(outcomes):
+        return relies("Nothing required", tested)
+    if not len(evidence):
+        return relies("Not known", tested or f"not tested on other people; {how}")
+    certified = len(outcomes.where(basis=NEW_ROWS, state=MET))
+    proved = f"{counted(certified, 'limit')} certified for new people" if certified else ""
+    if outcomes.verdict == EXCEEDED:
+        where = list(dict.fromkeys(places.name(each, 24) for each in evidence.where(state=EXCEEDED)))
+        return relies("No", proved, f"over the limit at {listed(where, 3)}, which chance does not explain")
+    local = {each.site for each in evidence if each.site is not None}
+    small = {each.site for each in evidence if each.is_small_site or each.state == NOT_MEASURED} - {None}
+    if outcomes.verdict == MET:
+        judged = f"at {len(local - small):,} of {counted(len(local), places.word)}" if local else ""
+        few = f"{len(small):,} too small to judge" if small else ""
+        return relies("Yes", " ".join(filter(None, (tested, judged))), proved, few)
+    return relies("Not yet", proved, _it_takes(evidence, places, found) or (f"{tested}, too few" if tested else how))
+
+
+def _it_takes(evidence: Outcomes, places: Places, found: Comparison | None) -> str:
+    """How many people there are, which limit they could check, and how many the one asked for takes; then for sites."""
+    unclear = [each for each in evidence if each.state == UNCLEAR and not each.is_small_site and each.rows]
+    first = min((each for each in unclear if each.site is None), key=lambda each: each.room or 0.0, default=None)
+    local = [each for each in unclear if each.site is not None and _needed(each)]
+    nearest = min(local, key=lambda each: _needed(each) / (each.rows or 1), default=None)
+    sentences = [] if first is None else [_people_for(first, "the smallest group", found)]
+    if nearest is not None and len(local) > 1 and _needed(nearest) > (nearest.rows or 0):
+        some = any(each.site is not None and each.state == MET for each in evidence)
+        few = f"{counted(len(local), places.word)} have too few" if some else f"no {places.word} has enough"
+        sentences.append(f"{few} for {limit_words(nearest, nearest.limit)}")
+    if nearest is not None and first is None:
+        sentences.append(_people_for(nearest, f"{places.name(nearest, 24)} comes nearest: its smallest group", None))
+    return ". ".join(capitalised(each) if at else each for at, each in enumerate(sentences))
+
+
+def _needed(each: Outcome) -> int:
+    """How many people it takes to check a limit, or to certify it; 0: not known."""
+    return each.rows_to_check or each.rows_needed or 0
+
+
+def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
+    """How many people a group has, the tightest limit that they could check, and how many the limit takes."""
+    has = f"{who} has {each.rows:,}"
+    if each.requirement.measure == "accepted":
+        has = f"{people(each.rows or 0)} were measured"
+    elif found is not None and len(each.groups) > 1:
+        rows = dict(zip(found.second.groups, found.second.global_.tally.rows[0].sum(axis=1), strict=True))
+        has = f"{who} is {name_of(min(each.groups, key=lambda group: float(rows[group])), 24)} ({each.rows:,})"
+    needed, asked = _needed(each), limit_words(each, each.limit)
+    if not needed:
+        return f"{has}, and chance may explain that the limit is exceeded" if (each.room or 0.0) < 0 else has
+    if needed <= (each.rows or 0):
+        return f"{has}, enough to check {asked}, but the figure is too close to it"
+    if each.checkable is not None and 0 < each.checkable < 1:
+        rounded = math.floor if each.requirement.measure == "ratio" else math.ceil  # so that they can check it
+        has += f", enough to check {limit_words(each, rounded(100 * each.checkable) / 100)}"
+    return f"{has}; {asked} would take about {float(f'{needed:.2g}'):,.0f} of them"
