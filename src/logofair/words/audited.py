@@ -83,15 +83,7 @@ def policy_warnings(compared: ComparedRules) -> tuple[str, ...]:
 
 
 def audit_page(audit: Audit, about: About | None = None) -> Page:
-    """Return the page of an audit.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> page = audit_page(logofair.audit([1, 0, 0, 1], None, sensitive_features=["F", "F", "M", "M"]))
-    >>> page.table.rows[0][:2]
-    ('selection rate', Cell(text='0.0', key=0.0, state=None))
-    """
+    """Return the page of an audit."""
     notion = listed([rate.name for rate in audit.global_.rates])
     warnings = (f"{_IN_FIT['all']}.",) if audit.fitted_rows else ()
     return _page({notion: audit}, audit.outcomes, None, about, warnings=warnings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
@@ -13,11 +13,11 @@ from logofair import records
 from logofair.columns.labels import plain
 from logofair.policy.deciding import DecisionCounts
 from logofair.policy.policy import Policy
-from logofair.policy.rules import Band, bands_of
+from logofair.policy.rules import Band, RuleRow, bands_of
 from logofair.words.about import About, site_word, sources_section
 from logofair.words.answers import rely_answer
 from logofair.words.limits import Places, limit_tables, limits_table, shown_outcomes, verdict
-from logofair.words.phrases import columns_text, counted, listed, name_of, people, points
+from logofair.words.phrases import counted, listed, name_of, people, points
 from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import (
     Answer,
@@ -38,6 +38,7 @@ _FEW_SITES = 5  # whose rules are listed one by one on the first screen
 _UNUSUAL = 3
 _COLUMNS = 4  # of groups
 _GROUPS = 6  # named in a line
+_UNCUT = 10_000  # columns, which no rule needs
 
 
 def policy_page(
@@ -144,24 +145,30 @@ def _sections(policy: Policy, rules: Section, places: Places) -> Iterator[Sectio
 
 def policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -> dict[str, Any]:
     """Return a policy as plain values: what it says of itself, and every rule as bands of scores."""
-    places = [(site, group) for site in sites for group in groups]
-    if policy.has_merged and len(sites) == len(policy.sites):
-        places += [(-1, group) for group in groups]
-    rules = []
-    for site, group in places:
-        bands = bands_of(policy, site, group)
-        rules.append(
-            {
-                "site": plain(policy.sites[site]) if site >= 0 else None,
-                "unknown_sites": site < 0,
-                "group": plain(policy.groups[group]),
-                "too_small": str(policy.groups[group]) in policy.too_small,
-                "words": rule_in_words(bands),
-                "bands": [vars(band) for band in bands],
-            }
-        )
-    known = {"outcomes": policy.info.outcomes.as_dict(), "info": records.plain(policy.info)}
-    return known | {"calibration": policy.calibrator.method, "rules": rules}
+    known = _rules(policy, sites, groups)
+    merged = _rules(policy, [-1], groups) if policy.has_merged and len(sites) == len(policy.sites) else []
+    rules = [
+        {
+            "site": plain(row.site),
+            "unknown_sites": unknown,
+            "group": plain(row.group),
+            "too_small": row.too_small,
+            "words": rule_in_words(row.bands),
+            "bands": [vars(band) for band in row.bands],
+        }
+        for rows, unknown in ((known, False), (merged, True))
+        for row in rows
+    ]
+    values = {"outcomes": policy.info.outcomes.as_dict(), "info": records.plain(policy.info)}
+    return values | {"calibration": policy.calibrator.method, "rules": rules}
+
+
+def _rules(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -> list[RuleRow]:
+    """The rules of some groups at some sites; site -1 stands for those that the policy does not know."""
+    names = [*policy.sites, None]
+    few = [str(group) in policy.too_small for group in policy.groups]
+    places = ((site, group) for site in sites for group in groups)
+    return [RuleRow(names[s], policy.groups[g], bands_of(policy, s, g), few[g]) for s, g in places]
 
 
 def accepted_from(bands: Sequence[Band]) -> str:
@@ -269,26 +276,23 @@ def _middle(bands: Sequence[Band]) -> float:
 
 def every_rule(policy: Policy, sites: Sequence[int], groups: Sequence[int], accepted: str = "accepted") -> list[Part]:
     """Return all rules as sentences, and those for sites that the policy does not know."""
-    places = [(site, group) for site in sites for group in groups]
-
-    def rule(site: int, group: int) -> str:
-        return rule_in_words(bands_of(policy, site, group), accepted)
-
-    def small(group: int) -> str:
-        few = str(policy.groups[group]) in policy.too_small
-        return " (too few people to say: the merged rule)" if few else ""
-
-    columns: list[Column[tuple[int, int]] | None] = [
-        ("site", "l", lambda at: name_of(policy.sites[at[0]])) if _named(policy) else None,
-        ("group", "l", lambda at: name_of(policy.groups[at[1]])),
-        ("rule", "l", lambda at: rule(*at) + small(at[1])),
-    ]
-    parts: list[Part] = [table_of("Every rule", columns, places, search="Find a site or a group")]
+    parts: list[Part] = [_rules_listed(policy, _rules(policy, sites, groups), accepted)]
     if policy.has_sites and policy.has_merged:
-        merged = tuple((name_of(policy.groups[group]), rule(-1, group)) for group in groups)
+        merged = ((name_of(row.group), rule_in_words(row.bands, accepted)) for row in _rules(policy, [-1], groups))
         unknown = "Sites that the policy does not know (--on-unknown merged)"
-        parts.append(Table(unknown, ("group", "rule"), merged, "ll"))
+        parts.append(Table(unknown, ("group", "rule"), tuple(merged), "ll"))
     return parts
+
+
+def _rules_listed(policy: Policy, rules: Iterable[RuleRow], accepted: str = "accepted") -> Table:
+    """Rules as sentences."""
+    small = " (too few people to say: the merged rule)"
+    columns: list[Column[RuleRow] | None] = [
+        ("site", "l", lambda row: name_of(row.site)) if _named(policy) else None,
+        ("group", "l", lambda row: name_of(row.group)),
+        ("rule", "l", lambda row: f"{rule_in_words(row.bands, accepted)}{small if row.too_small else ''}"),
+    ]
+    return table_of("Every rule", columns, rules, search="Find a site or a group")
 
 
 def coins_sentence(share: float | None, blind: int | None, rules: int) -> Paragraph | None:
@@ -302,13 +306,9 @@ def coins_sentence(share: float | None, blind: int | None, rules: int) -> Paragr
 
 def rules_text(policy: Policy, most: int = 20) -> str:
     """Return the first rules as text, a line for each site and group."""
-    lines = [["site", "group", "rule"]]
-    for row in islice(policy.rules, most):
-        small = " (too few people to say)" if row.too_small else ""
-        lines.append([name_of(row.site, 30), name_of(row.group, 30), rule_in_words(row.bands) + small])
-    lines = lines if _named(policy) else [line[1:] for line in lines]
+    lines = _rules_listed(policy, islice(policy.rules, most)).typed(_UNCUT)
     more = [f"... and {len(policy.rules) - most:,} more"] if len(policy.rules) > most else []
-    return "\n".join([*columns_text(lines, "l" * len(lines[0])), *more])
+    return "\n".join([*lines, *more])
 
 
 def applied_page(

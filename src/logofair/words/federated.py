@@ -132,17 +132,7 @@ def _what_is_sent(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "") -> Page:
-    """Return the page of a run's result.
-
-    Examples
-    --------
-    >>> from logofair.engines.inprocess import run
-    >>> from logofair.federation import SiteColumns, make_plan
-    >>> rows = SiteColumns(sensitive_features=["F", "F", "M", "M"], scores=[0.9, 0.3, 0.6, 0.1])
-    >>> plan = make_plan(groups=["F", "M"], calibration="none", smallest_cell=1, run="demo")
-    >>> run_page(run(plan, {"north": rows, "south": rows}).result).title
-    'Run demo: 8 people at 2 sites (north and south), F 4 and M 4.'
-    """
+    """Return the page of a run's result."""
     plan, sites = result.plan, result.sites
     about = "about " if plan.privacy is not None else ""
     groups = [f"{name_of(group, 20)} {mass:,.0f}" for group, mass in zip(plan.groups, result.totals.mass, strict=True)]

@@ -66,15 +66,7 @@ def fit_page(
     recommend: str = "",
     values: dict[str, Any] | None = None,
 ) -> Page:
-    """Return the page of a solution; ``recommend`` is what finds limits that these people can guarantee.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
-    >>> fit_page(solution).verdict.state
-    'not measured'
-    """
+    """Return the page of a solution; ``recommend`` is what finds limits that these people can guarantee."""
     about = about or About()
     places = Places(about.site_word, several=len(solution.policy.sites) > 1)
     outcomes, found = solution.outcomes, solution.tested or solution.compared

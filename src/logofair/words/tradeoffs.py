@@ -43,16 +43,7 @@ _KNEE = {
 
 
 def frontier_page(frontier: Frontier, about: About | None = None, *, next_: str = "") -> Page:
-    """Return the page of a frontier.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> rows = {"sensitive_features": ["a", "a", "b", "b"], "calibration": "none"}
-    >>> surface = logofair.frontier([0.9, 0.8, 0.6, 0.2], None, **rows, global_tolerances=[0.0, None])
-    >>> frontier_page(surface).table.head
-    ('limit in points', '0', 'none')
-    """
+    """Return the page of a frontier."""
     about = about or About()
     title = title_line(about, frontier.rows, frontier.sites, frontier.groups)
     tested = f" Tested on {frontier.test_rows:,} others." if frontier.test_rows else ""
@@ -266,16 +257,7 @@ def _band(frontier: Frontier, line: list[tuple[float, Point]], scale: float) -> 
 
 
 def recommend_page(found: Recommendation, about: About | None = None, *, command: str = "") -> Page:
-    """Return the page of a recommendation; ``command`` is the fit of the same rows, to which limits are added.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> rows = {"sensitive_features": ["a", "b"] * 40, "calibration": "none", "notion": "demographic_parity"}
-    >>> page = recommend_page(logofair.recommend([0.9, 0.8, 0.6, 0.2] * 20, None, **rows))
-    >>> page.table.rows[0][0], page.next
-    ('selection rate', '')
-    """
+    """Return the page of a recommendation; ``command`` is the fit of the same rows, to which limits are added."""
     about = about or About()
     best, picture = found.best, _costs_picture(found)
     return Page(
