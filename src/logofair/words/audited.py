@@ -26,7 +26,7 @@ from logofair.words.answers import (
 )
 from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.limits import Places, every_limit, limits_picture, limits_table, verdict
-from logofair.words.phrases import NOTHING, counted, listed, name_of, people, points, sentence, short_number
+from logofair.words.phrases import NOTHING, counted, listed, name_of, people, plural, points, sentence, short_number
 from logofair.words.sections import (
     Answer,
     Cell,
@@ -329,7 +329,7 @@ def _sites_answers(telling: Mapping[str, Audit], places: Places) -> Iterator[Ans
     words = f"a gap at {len(order):,} of {counted(len(first.sites), places.word)}"
     where = f": {listed(named, _SITES_NAMED)}" if named else ""
     few = f"; {first.small_sites:,} have a group of fewer than {FEW_ROWS}" if first.small_sites else ""
-    yield Answer("", f"{places.word.capitalize()}s"[:10], f"{words}{where}{few}")
+    yield Answer("", plural(places.word).capitalize()[:10], f"{words}{where}{few}")
 
 
 def _least(gap: Gap) -> float:

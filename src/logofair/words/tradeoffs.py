@@ -131,7 +131,8 @@ def _frontier_table(frontier: Frontier, others: str) -> Table:
     head = (f"per site \\ overall, {limits}" if paired else limits, *(limit_text(over_all[j]) for j in places))
     rows = [(limit_text(inside[i]) if paired else _unit(frontier), *(cell(i, j) for j in places)) for i in down]
     shown, every = len(places) * len(down), len(over_all) * len(inside)
-    after = [f"Expected {_unit(frontier)} of the best rule."] if paired else []
+    what = "accuracy of the best rule, in %" if _accurate(frontier) else "cost per person of the best rule"
+    after = [f"Expected {what}."] if paired else []
     after += ["* a good start."] if start is not None else []
     after += [f"{shown} of {every} pairs; {others}."] if shown < every else []
     return Table("What fairness costs", head, tuple(rows), "l" + "r" * len(places), after=" ".join(after))
@@ -147,7 +148,9 @@ def _frontier_answers(frontier: Frontier) -> Iterator[Answer]:
     change = frontier.objective.measured(frontier.compared)
     if change is not None and change.low is not None and change.high is not None and _accurate(frontier):
         on = f"{frontier.test_rows:,} other people" if frontier.test_rows else "the people of the fit"
-        found = f"the strictest limits cost {interval(change)} points, counted on {on}"
+        either = f"could win {points(-change.low)} points or cost {points(change.high)}"
+        found = either if change.low < 0 < change.high else f"cost {interval(change)} points"
+        found = f"the strictest limits {found}, counted on {on}"
         yield relies("Measured" if frontier.test_rows else "Not yet", found)
     else:
         yield relies("Not yet", "expected on the rows of the fit; add --test FILE")
