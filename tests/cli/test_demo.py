@@ -14,7 +14,6 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from logofair.words.demonstrated import demo_page
 
 from logofair.auditing import audit
 from logofair.cli.commands.demo import DEFAULT_TOLERANCES, demo
@@ -24,6 +23,7 @@ from logofair.datasets import Dataset
 from logofair.datasets.demonstration import Settings, compare
 from logofair.errors import InputError, SolverError
 from logofair.notions import NOTIONS
+from logofair.words.fitted import demo_page
 
 METHODS = ["Plain model", "LoGoFair_g", "LoGoFair_l", "LoGoFair_l&g"]
 
