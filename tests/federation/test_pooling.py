@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from logofair.calibration import crossfit
+from logofair.calibration.maps import log_odds
 from logofair.columns.segments import RowOrder
 from logofair.engines.inprocess import run, run_apart
 from logofair.errors import InputError, RefusedError
@@ -59,7 +60,7 @@ def fitted(monkeypatch, sites, plan, options):
     if next(iter(sites.values())).sample_weight is not None:
         more["sample_weight"] = np.concatenate([columns.sample_weight for columns in sites.values()])
     with monkeypatch.context() as patch:
-        patch.setattr(crossfit.DrawnFolds, "assigned_to", lambda _, order: of_calibration[order.rows])
+        patch.setattr(crossfit, "draw_folds", lambda *_: lambda order: of_calibration[order.rows])
         patch.setattr(pooling, "assign_folds", lambda order, *_: of_pooling[order.rows])
         return central(sites, options, **more)
 
@@ -135,7 +136,7 @@ def scored(sites, which, groups=2):
         np.concatenate([getattr(columns, name) for columns in chosen])
         for name in ("sensitive_features", "scores", "sample_weight")
     )
-    rows = ScoredRows.of(score, client * groups + group, weight, groups, len(which))
+    rows = ScoredRows(log_odds(score), client * groups + group, weight, groups, len(which))
     fold = np.concatenate([np.arange(len(columns.scores)) % 3 for columns in chosen])
     return replace(rows, fold=fold, folds=3)
 

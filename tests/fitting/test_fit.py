@@ -472,12 +472,6 @@ def test_bad_input_is_answered_by_one_sentence(changes, sentence):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("argument", ["extra_scores", "folds", "merged"])
-def test_arguments_that_left_are_refused_by_name(argument):
-    with pytest.raises(TypeError, match=argument):
-        call(**{argument: None})
-
-
 def test_two_sites_that_nearly_match_are_suggested():
     with pytest.raises(InputError, match=r"names site 'nort', which has no rows \(did you mean 'north'\?\)"):
         call(sites=["north", "north", "south", "south", "north", "south"], require="selection rate gap <= 0.1 at nort")

@@ -60,10 +60,10 @@ def test_ids_of_which_none_stands_twice_change_nothing(options):
 def test_rows_of_one_person_share_their_fold_in_calibration_and_pooling():
     *columns, person = table()
     solution = fit(columns, ids=person, pooling="auto")
-    held_out = solution.rows.held_out
+    held_out = solution.rows.calibration.chances.__self__  # the out-of-fold calibrators
     fold = held_out.order.in_input_order(held_out.fold).reshape(-1, 4)
     assert (fold == fold[:, :1]).all()
-    blind = fit(columns, pooling="auto").rows.held_out
+    blind = fit(columns, pooling="auto").rows.calibration.chances.__self__
     fold = blind.order.in_input_order(blind.fold).reshape(-1, 4)
     assert not (fold == fold[:, :1]).all()
 

@@ -200,7 +200,7 @@ def test_tries_on_rows_held_out_share_the_error_and_the_tightest_that_holds_is_k
         tried.append((min(item.bound for item in requirements.items if not item.scope.is_global), confidence))
         if len(tried) > 1:
             return rules
-        return replace(rules, outcomes=Outcomes(tuple(replace(each, state=UNCLEAR) for each in rules.outcomes)))
+        return replace(rules, certified=Outcomes(tuple(replace(each, state=UNCLEAR) for each in rules.certified)))
 
     certify_for_new_rows = recommendation.certify_for_new_rows
     monkeypatch.setattr(recommendation, "certify_for_new_rows", certify)

@@ -119,21 +119,17 @@ def arranged_fits(
     return calibrators
 
 
-def fit_calibrator(
-    sample: Sample, method: str, strength: float = STRENGTH, cell_strength: float | None = None
-) -> Calibrator:
+def fit_calibrator(sample: Sample, method: str, strength: float = STRENGTH) -> Calibrator:
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
-    A row of weight 2 counts as two rows. ``strength`` is that of the prior, in rows: a cell of as many rows ends about
-    halfway between its group's map and the one its own rows would give. ``cell_strength``, where given, is that of the
-    cells' prior, and ``strength`` that of the groups' alone. Where all rows are of one site, each cell has the map of
-    its group.
+    A row of weight 2 counts as two rows. ``strength`` is that of the priors, in rows: a cell of as many rows ends about
+    halfway between its group's map and the one its own rows would give. Where all rows are of one site, each cell has
+    the map of its group.
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)
-    of_cells = strength if cell_strength is None else cell_strength
-    calibrators = arranged_fits(method, sample, order, fold, np.array([NO_FOLD]), (strength, of_cells))
-    return calibrators(of_cells, np.array([0]))[0]
+    calibrators = arranged_fits(method, sample, order, fold, np.array([NO_FOLD]), (strength, strength))
+    return calibrators(strength, np.array([0]))[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy as np
 
 from logofair.calibration.crossfit import Sample
 from logofair.calibration.federated import ROWS_AT_ONCE, FoldedRows, GroupMaps, cell_calibrators, fold_rows
-from logofair.calibration.maps import Calibrator, Units
+from logofair.calibration.maps import Calibrator, Units, log_odds
 from logofair.columns.cells import Cells
 from logofair.columns.checks import (
     Binary,
@@ -176,7 +176,7 @@ class Preparation:
         """Rows of some sites as pooling takes them."""
         n_groups = len(self.plan.groups)
         cells = cell_numbers(rows.groups, rows.sites, n_groups)
-        return pooling.ScoredRows.of(rows.scores, cells, rows.weights, n_groups, n_sites)
+        return pooling.ScoredRows(log_odds(rows.scores), cells, rows.weights, n_groups, n_sites)
 
     def borrowing(
         self, own: Chances, priors: pooling.GroupPriors, *, fill: bool = False

@@ -7,9 +7,10 @@ or test it (held out), so that nothing that is certified rests on the rows that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
@@ -27,7 +28,7 @@ from logofair.auditing.judging import Compared, CountedRules, compared, rates_of
 from logofair.auditing.measure import counting_labels, counts_rows, tally_of, value_of
 from logofair.calibration.crossfit import assign_folds, assign_folds_by_person
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans, Indices
+from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.ranks import choose_ranks, place_thresholds
 from logofair.fitting.solving import (
@@ -198,61 +199,42 @@ class _Found:
     deviation: Floats  # of a row, where one share less another is meant; NaN otherwise
 
 
-@dataclass(frozen=True)
-class _Needs:
-    """What it takes to certify."""
+def _rows_needed(
+    method: str, errors: float, requirement: Requirement, bound: float, rates: Floats, deviation: float
+) -> int | None:
+    """Rows of every group that it takes to show a bound; None where no number suffices.
 
-    errors: float  # standard errors between what is true and the bound
-    true_gap: float  # that is reckoned with, as a share of the tolerance
-    share: float  # of the rows that place or test
-
-    @classmethod
-    def of(cls, method: str, error: float, together: int, groups: int) -> _Needs:
-        """What each of so many statements takes."""
-        by_rank = method == BY_RANK
-        errors = rank_errors(error, together, groups) if by_rank else held_out_errors(error, together)
-        return cls(errors, 0.0 if by_rank else TRUE_GAP, 1.0 - _CHOOSE[method] / _PARTS)
-
-    def rows(self, requirement: Requirement, bound: float, rates: Floats, deviation: float) -> int | None:
-        """Rows of every group; None where no number suffices."""
-        known = np.clip(rates[~np.isnan(rates)], *_RATES)
-        if requirement.measure in ("gap", "ratio"):
-            if requirement.measure == "gap":
-                rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
-                tolerance = bound
-            else:
-                rate = float(known.min()) if known.size else 0.5
-                tolerance = (1.0 - bound) * rate / bound
-            needed = float(rows_needed(rate, tolerance, self.true_gap * tolerance, self.errors))
-        elif not known.size or requirement.relation == "=":  # which no number of rows shows
-            return None
-        else:
-            least = requirement.relation == ">="
-            rate = float(known.min() if least else known.max())
-            if requirement.measure == "difference":
-                rate, variance = float(rates[0]), deviation**2
-            else:
-                variance = rate * (1.0 - rate)
-            left = rate - bound if least else bound - rate
-            needed = float(single_rows_needed(variance, left, self.errors)) if left > 0 else math.inf
-        return math.ceil(needed / self.share) if math.isfinite(needed) else None
+    ``errors`` are the standard errors between what is true and the bound.
+    """
+    true_gap, share = 0.0 if method == BY_RANK else TRUE_GAP, 1.0 - _CHOOSE[method] / _PARTS
+    known, least = np.clip(rates[~np.isnan(rates)], *_RATES), requirement.relation == ">="
+    if math.isnan(bound):
+        return None
+    if requirement.measure == "gap":
+        rate = float(known[np.argmin(np.abs(known - 0.5))]) if known.size else 0.5
+        needed = float(rows_needed(rate, bound, true_gap * bound, errors))
+    elif requirement.measure == "ratio":
+        rate = float(known.min()) if known.size else 0.5
+        tolerance = (1.0 - bound) * rate / bound
+        needed = float(rows_needed(rate, tolerance, true_gap * tolerance, errors))
+    elif not known.size or requirement.relation == "=":  # which no number of rows shows
+        return None
+    else:
+        rate = float(known.min() if least else known.max())
+        variance = rate * (1.0 - rate)
+        if requirement.measure == "difference":
+            rate, variance = float(rates[0]), deviation**2
+        left = rate - bound if least else bound - rate
+        needed = float(single_rows_needed(variance, left, errors)) if left > 0 else math.inf
+    return math.ceil(needed / share) if math.isfinite(needed) else None
 
 
 # ---------------------------------------------------------------- certifying
 
 
-@dataclass(frozen=True, eq=False)
-class CertifiedRules:
-    """Rules made to be certified for new rows, what is certified of them, and how."""
-
-    solved: Solved
-    outcomes: Outcomes
-    info: PromisesInfo
-
-
 def certify_for_new_rows(
     split: CalibrationSplit, requirements: Requirements, confidence: float, settings: FitSettings
-) -> CertifiedRules:
+) -> Solved:
     """Fit rules on the rows that choose, and certify by the others which requirements they meet for new rows.
 
     All outcomes that are met hold together with this confidence, were the rows drawn again and the rules fitted again;
@@ -269,13 +251,17 @@ def certify_for_new_rows(
         rules, found, together, largest = _by_rank(split, statements, problem, solved.mixtures, error, settings)
     else:
         rules, found, together, largest = _held_out(split, requirements, statements, problem, solved, error, settings)
-    needs = _Needs.of(split.method, error, together, len(requirements.groups))
-    outcomes = Outcomes(tuple(_outcomes(requirements, statements, found, split.prepared.rows, needs)))
+    by_rank = split.method == BY_RANK
+    errors = rank_errors(error, together, len(requirements.groups)) if by_rank else held_out_errors(error, together)
+    needed = partial(_rows_needed, split.method, errors)
+    outcomes = Outcomes(tuple(_outcomes(requirements, statements, found, split.prepared.rows, needed)))
     prices = solved.optimum.local_prices, solved.optimum.global_prices
     certificate = certify(solved.problem, rules, *prices, settings.basis)
     prepared = replace(solved.prepared, pooling=split.part.pooling)  # what the rows that choose borrow
-    solved = replace(solved, prepared=prepared, mixtures=rules, certificate=certificate)
-    return CertifiedRules(solved, outcomes, PromisesInfo(confidence, split.method, largest_local_bound=largest))
+    promises = PromisesInfo(confidence, split.method, largest_local_bound=largest)
+    return replace(
+        solved, prepared=prepared, mixtures=rules, certificate=certificate, certified=outcomes, promises=promises
+    )
 
 
 def _outcomes(
@@ -283,7 +269,7 @@ def _outcomes(
     statements: Sequence[_Statement],
     found: Sequence[_Found],
     rows: CalibrationRows,
-    needs: _Needs,
+    rows_needed: Callable[..., int | None],
 ) -> Iterator[Outcome]:
     """What was found, by requirement and site: of several rates or groups all must be shown."""
     nobody = np.zeros(rows.scores.size)
@@ -300,9 +286,7 @@ def _outcomes(
             if not np.isnan(ends).any():
                 worst = int(room(item.relation, limits, ends).argmin())
             needed = [
-                None
-                if math.isnan(limit)
-                else needs.rows(item, limit, found[k].rates[place], float(found[k].deviation[place]))
+                rows_needed(item, limit, found[k].rates[place], float(found[k].deviation[place]))
                 for k, limit in zip(own, limits.tolist(), strict=True)
             ]
             end = None if np.isnan(ends).any() else float(ends[worst])
@@ -344,17 +328,17 @@ def _by_rank(
     if rows.labels is not None and rate.needs_labels:
         counted = np.isin(rows.labels, counting_labels(rate))
     placing = counted & ~split.chooses
-    shape = len(rows.sites.names), len(rows.groups.names)
-
-    def by_cell(which: Booleans) -> Indices:
-        return np.bincount(rows.cells[which], minlength=shape[0] * shape[1]).reshape(shape)
-
-    ranks = choose_ranks(problem, rate, by_cell(placing), by_cell(counted), error, lambda p: solve(p, settings)[0])
+    left, every = (
+        np.bincount(rows.cells[which], minlength=problem.mass.size).reshape(problem.shape)
+        for which in (placing, counted)
+    )
+    ranks = choose_ranks(problem, rate, left, every, error, lambda p: solve(p, settings)[0])
     made = added_up(ranks.risks, error)
     bounds, merged_bounds = ranks.bounds(error)
     shown = [each.at & (made[:-1] if each.side == "local" else made[-1:]) for each in statements]
     kept = np.asarray(made[:-1] | made[-1])
-    placed = ranks.only(kept)
+    here = kept[:, None]
+    placed = replace(ranks, ranks=np.where(here, ranks.ranks, 0), rows=np.where(here, ranks.rows, 0))
     rng = np.random.default_rng([settings.random_state, 2])
     mixtures = place_thresholds(placed, rows.calibrated[placing], rows.cells[placing], otherwise, rng)
     inside = np.where(kept, bounds, np.nan), ranks.laws.means

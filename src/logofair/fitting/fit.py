@@ -10,11 +10,20 @@ from logofair import __version__
 from logofair.columns.checks import random_number
 from logofair.errors import InputError
 from logofair.fitting.certifying import certify_for_new_rows, check_confidence, split_rows
-from logofair.fitting.solution import NO_MERGED_RULE, Solution, cell_warnings, empty_ratios
-from logofair.fitting.solving import FitSettings, Solved, checked_pooling, checked_rows, prepare, solve_prepared
+from logofair.fitting.solution import NO_MERGED_RULE, STORED_OUTCOMES, Solution, cell_warnings, empty_ratios
+from logofair.fitting.solving import (
+    FitSettings,
+    Solved,
+    checked_pooling,
+    checked_rows,
+    ordered_cells,
+    prepare,
+    solve_prepared,
+)
 from logofair.notions import NotionLike
 from logofair.outcomes import MET, Outcomes
-from logofair.policy.info import PolicyInfo, PromisesInfo
+from logofair.policy.info import PolicyInfo
+from logofair.policy.mixtures import coin_share, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import DEFAULT, Given, Requirements, make_requirements
@@ -151,33 +160,27 @@ def fit(
     prepared = prepare(rows, settings)
     stages.done(1)
     solved = solve_prepared(prepared, requirements, settings)
-    certified, promises = Outcomes(), None
     if confidence is not None and requirements.items:
         split = split_rows(prepared, requirements, settings)
         found = certify_for_new_rows(split, requirements, confidence, settings)
-        if found.outcomes.where(state=MET):
-            lost = solved.own_value - found.solved.certificate.primal
+        assert found.promises is not None
+        if found.certified.where(state=MET):
+            lost = solved.own_value - found.certificate.primal
             price = lost if requirements.costs is None else -lost
-            solved, certified, promises = found.solved, found.outcomes, replace(found.info, price=price)
+            solved = replace(found, promises=replace(found.promises, price=price))
         else:
             # Nothing is promised, so the policy fitted on all rows stays. Bounds were about the policy that was tested.
-            certified = Outcomes(tuple(replace(each, low=None, high=None) for each in found.outcomes))
-            promises = replace(found.info, largest_local_bound=None)
+            certified = Outcomes(tuple(replace(each, low=None, high=None) for each in found.certified))
+            promises = replace(found.promises, largest_local_bound=None)
+            solved = replace(solved, certified=certified, promises=promises)
     stages.done(1)
     key = secrets.randbits(64) if random_state is None else random_state
-    solution = _make_solution(solved, requirements, certified, promises, calibration, key)
+    solution = _make_solution(solved, requirements, calibration, key)
     stages.done(1)
     return solution
 
 
-def _make_solution(
-    solved: Solved,
-    requirements: Requirements,
-    certified: Outcomes,
-    promises: PromisesInfo | None,
-    calibration: str,
-    key: int,
-) -> Solution:
+def _make_solution(solved: Solved, requirements: Requirements, calibration: str, key: int) -> Solution:
     """The policy, with what was required, proved and certified of it; both in one solution."""
     prepared, rows = solved.prepared, solved.prepared.rows
     policy = Policy(
@@ -187,16 +190,6 @@ def _make_solution(
         calibrator=prepared.fitted.calibrator,
         merged_rules=solved.merged,
         key=key,
-        info=PolicyInfo(
-            requirements=requirements.info,
-            certificate=solved.certificate.info,
-            rows=int(rows.scores.size),
-            calibration=calibration,
-            pooling=prepared.pooling,
-            solver=solved.optimum.solver,
-            promises=promises,
-            version=__version__,
-        ),
     )
     warnings = tuple(cell_warnings(solved.problem, rows, merged=solved.merged is not None))
     solution = Solution(
@@ -209,16 +202,26 @@ def _make_solution(
         rounds=solved.optimum.rounds,
         rows=rows,
         pooling=prepared.pooling,
-        certified=certified,
-        promises=promises,
+        certified=solved.certified,
+        promises=solved.promises,
     )
-    # Some of what a policy stores about itself is measured on the solution.
+    # What a policy stores about itself is measured on the solution.
+    outcomes = solved.certified.brief(STORED_OUTCOMES) + solution.proved_of(STORED_OUTCOMES)
+    borrowed = solved.certificate.pooling != "none"
+    cells = ordered_cells(rows, "scores") if borrowed else solved.problem.cells
     warned = solution.warnings if requirements.only_gaps else (*solution.warnings, *empty_ratios(solution.proved))
-    info = replace(
-        policy.info,
-        found=tuple(each.stored for each in solution.stored_outcomes),
+    info = PolicyInfo(
+        requirements=requirements.info,
+        certificate=solved.certificate.info,
+        rows=int(rows.scores.size),
+        calibration=calibration,
+        pooling=prepared.pooling,
+        solver=solved.optimum.solver,
+        promises=solved.promises,
+        version=__version__,
+        found=tuple(each.stored for each in outcomes),
         warnings=tuple(warning.brief() for warning in warned),
-        coin_share=solution.coin_share,
-        score_blind_rules=solution.score_blind_rules,
+        coin_share=coin_share(cells, policy.mixtures),
+        score_blind_rules=score_blind_rules(solved.problem.cells, policy.mixtures),
     )
     return solution.with_info(info, warnings=warned)

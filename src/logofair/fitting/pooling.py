@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from logofair.calibration.crossfit import STRENGTH, assign_folds, assign_folds_by_person
-from logofair.calibration.maps import IDENTITY_ROWS, log_odds
+from logofair.calibration.maps import IDENTITY_ROWS
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import PIECE, Indices, RowOrder, side_by_side
 
@@ -49,7 +49,7 @@ _THRESHOLDS, _FEWEST_THRESHOLDS, _MOST_ENTRIES = 31, 7, 1 << 23
 # For priors there are so many bins between two thresholds; they are counted in at most so many pieces of the rows.
 _BINS_BETWEEN, _MOST_PIECES = 4, 256
 KINDS = ("group", "site", "cell")
-KAPPAS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, np.inf)
+KAPPAS = (0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, None)  # None: infinite, no row of a cell's own
 # While candidates are compared, all have the prior to which cells give as if kappa were this.
 _KAPPA_WHILE_CHOOSING = 100.0
 # Borrowing too much where sites differ costs more than borrowing too little where they are alike. So, as in the rule of
@@ -79,19 +79,6 @@ class ScoredRows:
     fold: Indices | None = None
     folds: int = 0
     people: Integers | None = None  # the person of each row, where somebody has several rows
-
-    @classmethod
-    def of(
-        cls,
-        scores: Floats,
-        cells: Integers,
-        weights: Floats | None,
-        n_groups: int,
-        n_sites: int,
-        people: Integers | None = None,
-    ) -> ScoredRows:
-        """Rows from their scores."""
-        return cls(log_odds(scores), cells, weights, n_groups, n_sites, people=people)
 
     def in_folds(self, folds: int, rng: np.random.Generator, order: RowOrder | None = None) -> ScoredRows:
         """The rows in random folds, stratified by cell, those of one person together.
@@ -146,12 +133,7 @@ def cells_may_borrow(pooling: str, cells: Integers, weights: Floats | None, shap
     if weights is not None:
         counts = _ratio(mass**2, _histogram(cells, weights**2, mass.size))
     sites = int(np.count_nonzero(mass.reshape(shape).sum(axis=1)))
-    return may_borrow(pooling, sites, _small_cells(counts))
-
-
-def _small_cells(counts: Floats) -> int:
-    """How many cells have rows, but too few to stand alone."""
-    return int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum())
+    return may_borrow(pooling, sites, int(((counts > 0) & (counts < _ENOUGH_ROWS)).sum()))
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -168,33 +150,21 @@ def _bins(odds: Floats) -> Indices:
     return np.clip(((odds + _LIMIT) * _BINS_PER_UNIT).astype(np.int64), 0, BINS - 1)
 
 
-def own_shares(counts: Floats, kappa: float) -> Floats:
+def own_shares(counts: Floats, kappa: float | None) -> Floats:
     """W: the weight of a cell's own rows in its measure."""
-    if kappa == 0.0 or np.isinf(kappa):
-        return np.where(counts > 0, float(kappa == 0.0), 0.0)
-    return counts / (counts + kappa)
+    return np.zeros_like(counts) if kappa is None else _ratio(counts, counts + kappa)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which prior cells shrink to, and its strength in rows (``kappa``).
+    """Which prior cells shrink to, and its strength in rows (``kappa``; None: infinite).
 
     ``kind``: "none"; "group", the group's rows at all sites; "site", these moved in log-odds by the site's shift;
     "cell", moved by a shift of the cell's own.
     """
 
     kind: str = "none"
-    kappa: float = 0.0
-
-    @classmethod
-    def of(cls, kind: str, finite_kappa: float | None) -> Choice:
-        """The inverse of :attr:`finite_kappa`."""
-        return cls(kind, np.inf if finite_kappa is None else finite_kappa)
-
-    @property
-    def finite_kappa(self) -> float | None:
-        """Kappa as messages and files have it: None where it is infinite."""
-        return None if np.isinf(self.kappa) else self.kappa
+    kappa: float | None = 0.0
 
 
 # --- First: where the groups lie, and how far their scores vary inside cells.
@@ -215,7 +185,7 @@ class ScoreMoments:
 
 def score_moments(rows: ScoredRows) -> ScoreMoments:
     """Moments of the log-odds, and their histogram."""
-    squares = np.maximum(rows.sums(rows.odds**2) - rows.mass * rows.means**2, 0.0)
+    last, squares = rows.counts[-1], np.maximum(rows.sums(rows.odds**2) - rows.mass * rows.means**2, 0.0)
     freedom = rows.mass * (1.0 - 1.0 / np.maximum(rows.counts, 1.0))
     return ScoreMoments(
         mass=rows.mass.sum(axis=1),
@@ -223,7 +193,7 @@ def score_moments(rows: ScoredRows) -> ScoreMoments:
         odds=(rows.mass * rows.means).sum(axis=1),
         squares=squares.sum(axis=1),
         freedom=freedom.sum(axis=1),
-        small_cells=np.array([float(_small_cells(rows.counts[-1]))]),
+        small_cells=np.array([np.count_nonzero((last > 0) & (last < _ENOUGH_ROWS))], dtype=np.float64),
         histogram=_histogram(_bins(rows.odds), rows.weights, BINS),
     )
 
@@ -453,7 +423,7 @@ def least_error(sums: CandidateErrors, cells: int) -> Choice:
     squares = np.diag(products) - 2.0 * products[:, best] + products[best, best]
     error = np.sqrt(np.maximum(squares - excess**2 / cells, 0.0))
     kappa = KAPPAS[int(np.argmax(excess <= _MARGIN * error))]
-    return Choice(KINDS[kind], kappa) if kappa > 0 else Choice()
+    return Choice() if kappa == 0 else Choice(KINDS[kind], kappa)
 
 
 def choose(
@@ -464,7 +434,7 @@ def choose(
     ``rows`` are those of all sites; ``order`` is theirs by cell and score, where it is known.
     """
     if pooling == "full":
-        return Choice("group", np.inf)
+        return Choice("group", None)
     rows = rows.in_folds(folds, rng, order)
     reference = Reference.of(score_moments(rows), rows.n_sites)
     between = shift_variance(shift_moments(rows, reference), reference)
@@ -495,7 +465,7 @@ def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
     return PriorSums(mass.reshape(shape), odds.reshape(shape), np.array([float(borrows.sum())]))
 
 
-def _own(rows: ScoredRows, kappa: float, cell_mass: Floats) -> Floats:
+def _own(rows: ScoredRows, kappa: float | None, cell_mass: Floats) -> Floats:
     """W of every cell, (sites, groups); 1 where the cell borrows too little to count."""
     own = own_shares(rows.counts[-1], kappa)
     return np.where((cell_mass == 0) | (1.0 - own < _LEAST_SHARE), 1.0, own)
@@ -524,12 +494,7 @@ class GroupPriors:
             _, slot = np.unique(np.floor((np.cumsum(part) - 0.5 * part) * most), return_inverse=True)
             weight, summed = np.bincount(slot, mass[occupied]), np.bincount(slot, total[occupied])
             odds[a, : weight.size], share[a, : weight.size] = summed / weight, weight / mass.sum()
-        return cls(choice.kind, choice.finite_kappa, rule.last, odds, share, cells)
-
-    @property
-    def choice(self) -> Choice:
-        """The choice that these are the priors of."""
-        return Choice.of(self.kind, self.kappa)
+        return cls(choice.kind, choice.kappa, rule.last, odds, share, cells)
 
 
 def group_priors(rows: ScoredRows, choice: Choice) -> GroupPriors:
@@ -569,7 +534,7 @@ class Borrowed:
 def borrow(rows: ScoredRows, priors: GroupPriors, cell_mass: Floats | None = None) -> Borrowed:
     """What the cells of some rows borrow, so that each has the mass ``cell_mass`` (by default that of its own rows)."""
     cell_mass = rows.mass[-1] if cell_mass is None else cell_mass
-    own, shifts = _own(rows, priors.choice.kappa, cell_mass), priors.rule.shifts(rows, priors.kind)[-1]
+    own, shifts = _own(rows, priors.kappa, cell_mass), priors.rule.shifts(rows, priors.kind)[-1]
     parts = []
     for a, borrowing in enumerate(own.T < 1.0):
         here, used = np.flatnonzero(borrowing), priors.share[a] > 0

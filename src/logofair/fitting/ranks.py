@@ -40,22 +40,6 @@ class Ranks:
     counts: Indices  # all rows that count in the rate, those that chose the targets among them
     tolerances: Floats
 
-    @classmethod
-    def nearest(cls, targets: Floats, rows: Indices, counts: Indices, tolerances: Floats | None = None) -> Ranks:
-        """The ranks whose expected rates are nearest to each target.
-
-        Nobody or everybody is accepted only where that was the target on many rows. On few it would be an accident, and
-        a promise kept by it an empty one.
-        """
-        ranks = np.clip(np.rint(targets * (rows + 1)), np.minimum(rows, 1), rows).astype(np.int64)
-        many = counts - rows >= FEW_ROWS
-        ranks = np.where(many & (targets <= 0.0), 0, np.where(many & (targets >= 1.0), rows + 1, ranks))
-        return cls(ranks, rows, counts, np.full(len(rows) + 1, np.inf) if tolerances is None else tolerances)
-
-    def only(self, sites: Booleans) -> Ranks:
-        """Thresholds are placed at some sites only."""
-        return replace(self, ranks=np.where(sites[:, None], self.ranks, 0), rows=np.where(sites[:, None], self.rows, 0))
-
     @cached_property
     def laws(self) -> RateLaws:
         """The laws of the true rates at every site."""
@@ -125,7 +109,12 @@ def choose_ranks(
         )
         scaled = replace(problem, local_limits=local, global_limits=over_all)
         targets = _targets(problem.cells, solve(scaled), rate).reshape(problem.shape)
-        return Ranks.nearest(targets, rows, counts, required)
+        # The ranks whose expected rates are nearest. Nobody or everybody is accepted only where that was the target on
+        # many rows: on few it would be an accident, and a promise kept by it an empty one.
+        ranks = np.clip(np.rint(targets * (rows + 1)), np.minimum(rows, 1), rows).astype(np.int64)
+        many = counts - rows >= FEW_ROWS
+        ranks = np.where(many & (targets <= 0.0), 0, np.where(many & (targets >= 1.0), rows + 1, ranks))
+        return Ranks(ranks, rows, counts, required)
 
     required = np.concatenate([limits.tolerance.min(axis=1, initial=np.inf) for limits in problem.limits])
     found, due = at(np.ones(required.size)), np.isfinite(required)

@@ -20,11 +20,10 @@ from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
 from logofair.errors import InputError
-from logofair.fitting.solving import CalibrationRows, check_other_people, ordered_cells, own_problem, shares_of
+from logofair.fitting.solving import CalibrationRows, check_other_people, own_problem, shares_of
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
-from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
 from logofair.requirements import Requirements
@@ -95,19 +94,8 @@ class Solution(Reportable):
     @cached_property
     def deterministic(self) -> tuple[float, float]:
         """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
-        u, v = (a.reshape(self.problem.shape) for a in evaluate(self.problem.cells, self.policy.mixtures.deterministic))
+        u, v = shares_of(self.problem, self.policy.mixtures.deterministic)
         return self.problem.reported(self.problem.accuracy(u, v)), self.problem.violation(u, v)
-
-    @cached_property
-    def coin_share(self) -> float:
-        """Share of the calibration rows (by weight) whose chance of acceptance is strictly between 0 and 1."""
-        borrowed = self.certificate.pooling != "none"
-        return coin_share(ordered_cells(self.rows, "scores") if borrowed else self.problem.cells, self.policy.mixtures)
-
-    @cached_property
-    def score_blind_rules(self) -> int:
-        """Number of cells with rows whose rule gives the same chance to every score."""
-        return score_blind_rules(self.problem.cells, self.policy.mixtures)
 
     @cached_property
     def _own_problem(self) -> Problem:
@@ -149,11 +137,11 @@ class Solution(Reportable):
 
     def _counted(self, problem: Problem) -> CountedRules:
         """What the policy and the unconstrained rule do on the rows of a problem, in expectation."""
-        before = unconstrained(problem.cells, problem.row_worth)
-        tallies = (expected_tally(problem, *shares) for shares in (shares_of(problem, self.policy.mixtures), before))
-        return CountedRules(next(tallies), self.policy.groups, self.policy.sites, next(tallies))
+        rules = shares_of(problem, self.policy.mixtures), unconstrained(problem.cells, problem.row_worth)
+        after, before = (expected_tally(problem, *shares) for shares in rules)
+        return CountedRules(after, self.policy.groups, self.policy.sites, before)
 
-    @cached_property
+    @property
     def outcomes(self) -> Outcomes:
         """What was found about every requirement: on test rows, for new rows, and on the calibration rows."""
         tested = Outcomes() if self.tested is None else self.tested.outcomes
@@ -162,33 +150,22 @@ class Solution(Reportable):
     @cached_property
     def proved(self) -> Outcomes:
         """Those on the calibration rows, with the dual price of every requirement."""
-        return self._proved(None)
+        return self.proved_of(None)
 
-    def _proved(self, most: int | None) -> Outcomes:
-        return judge(
-            self.requirements.items,
-            self._counted(self.problem),
-            CALIBRATION_ROWS,
-            prices={item: price for (item, _), price in self.certificate.prices.of.items()},
-            shares=self.requirements.shares,
-            precision=self.certificate.precision,
-            most=most,
-        )
+    def proved_of(self, most: int | None) -> Outcomes:
+        """The same; at most so many of each requirement, those that tell most."""
+        prices = {item: price for (item, _), price in self.certificate.prices.of.items()}
+        return self._judged(self.problem, prices=prices, precision=self.certificate.precision, most=most)
 
-    @property
-    def stored_outcomes(self) -> Outcomes:
-        """What a policy tells of a fit: for new rows and on the calibration rows, those that tell most."""
-        return self.certified.brief(STORED_OUTCOMES) + self._proved(STORED_OUTCOMES)
+    def _judged(self, problem: Problem, **more: Any) -> Outcomes:
+        """The requirements judged on the rows of a problem."""
+        items, rules = self.requirements.items, self._counted(problem)
+        return judge(items, rules, CALIBRATION_ROWS, shares=self.requirements.shares, **more)
 
     @cached_property
     def on_own_rows(self) -> Outcomes:
         """Those on the sites' own rows alone, where cells borrow from other sites."""
-        return judge(
-            self.requirements.items,
-            self._counted(self._own_problem),
-            CALIBRATION_ROWS,
-            shares=self.requirements.shares,
-        )
+        return self._judged(self._own_problem)
 
     def test(
         self,
@@ -232,9 +209,9 @@ class Solution(Reportable):
         _check_others(self.rows, rows)
         columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
         first = unconstrained_chances(self.policy, scores, sensitive_features, sites)
-        costs, known_sites = policy_costs(self.policy, rows.site.names), self.policy.sites
-        if known_sites == (None,):  # without sites what is required holds over all of them
-            known_sites = rows.site.names
+        costs = policy_costs(self.policy, rows.site.names)
+        # Without sites what is required holds over all of them.
+        known_sites = rows.site.names if self.policy.sites == (None,) else self.policy.sites
         items, shares = self.requirements.items, self.requirements.shares
         tested = compared_audits(first, chance, columns, *self._rates, costs, items, known_sites, shares)
         outcomes = (each.stored for each in tested.outcomes.brief(STORED_OUTCOMES))
@@ -243,23 +220,17 @@ class Solution(Reportable):
         return self.with_info(info, tested=tested)
 
     def with_info(self, info: PolicyInfo, **changes: Any) -> Solution:
-        """Return the same rules with another account of themselves; what was computed of these rules stays known.
-
-        ``changes`` are other attributes that nothing computed rests on: ``warnings`` and ``tested``.
+        """Return the same rules with another account of themselves; ``changes`` are other attributes.
 
         Examples
         --------
         >>> from dataclasses import replace
         >>> import logofair
         >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=[*"abab"], calibration="none")
-        >>> noted = solution.with_info(replace(solution.policy.info, note="Of the pilot."))
-        >>> noted.policy.info.note, noted.coin_share == solution.coin_share
-        ('Of the pilot.', True)
+        >>> solution.with_info(replace(solution.policy.info, note="Of the pilot.")).policy.info.note
+        'Of the pilot.'
         """
-        found = replace(self, policy=replace(self.policy, info=info), **changes)
-        computed = (name for name, each in vars(type(self)).items() if isinstance(each, cached_property))
-        vars(found).update({name: vars(self)[name] for name in computed if name in vars(self)})
-        return found
+        return replace(self, policy=replace(self.policy, info=info), **changes)
 
     @property
     def _rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
@@ -298,8 +269,8 @@ class Solution(Reportable):
             "rounds": self.rounds,
             "prices": prices,
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
-            "coin_share": self.coin_share,
-            "score_blind_rules": self.score_blind_rules,
+            "coin_share": self.policy.info.coin_share,
+            "score_blind_rules": self.policy.info.score_blind_rules,
             "without_coins": {self.certificate.objective: accuracy, "violation": violation},
             "promises": None if self.promises is None else asdict(self.promises),
             "warnings": [warning.as_dict() for warning in self.warnings],
@@ -461,12 +432,9 @@ def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
     for requirement in outcomes.requirements:
         if requirement.measure == "ratio":
             at = [each.site for each in outcomes.where(requirement=requirement) if each.after is None and each.rows]
+            about, cells = f"the ratio of the {requirement.rates[0].name}", tuple((site, None) for site in at[:NAMED])
             if at:
-                about, finding = (
-                    f"the ratio of the {requirement.rates[0].name}",
-                    "it says nothing, since nobody is selected",
-                )
-                yield FitWarning("empty ratio", about, finding, tuple((site, None) for site in at[:NAMED]), len(at))
+                yield FitWarning("empty ratio", about, "it says nothing, since nobody is selected", cells, len(at))
 
 
 def _about_cells(

@@ -6,13 +6,13 @@ Rows are ordered as the stored policy compares them with its thresholds, and the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
 
 from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, Sample, cross_fit, isotonic_chances
-from logofair.calibration.maps import Units
+from logofair.calibration.maps import Units, log_odds
 from logofair.columns.cells import Cells, build_cells, cells_in_order
 from logofair.columns.checks import (
     Binary,
@@ -41,7 +41,8 @@ from logofair.fitting.pooling import (
     choose,
     group_priors,
 )
-from logofair.policy.info import PoolingInfo
+from logofair.outcomes import Outcomes
+from logofair.policy.info import PoolingInfo, PromisesInfo
 from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
@@ -248,7 +249,7 @@ def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     borrowed: Borrowed | None = None
     choice = Choice()
     if not alone:
-        scored = ScoredRows.of(rows.scores, rows.cells, rows.weights, n_groups, n_sites, people)
+        scored = ScoredRows(log_odds(rows.scores), rows.cells, rows.weights, n_groups, n_sites, people=people)
         rng = np.random.default_rng((settings.random_state, 1))  # folds of its own: scores taken as they are have none
         choice = choose(scored, pooling, folds, rng, None if fitted.held_out is None else fitted.held_out.order)
         if choice.kind != "none":
@@ -261,7 +262,7 @@ def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     cells = cells_with_borrowed(rows, borrowed, fitted.calibrator)
     cells = replace(cells, rows=np.bincount(rows.cells, minlength=cells.rows.size))
     share = borrowed.largest_share
-    about = replace(about, prior=choice.kind, kappa=choice.finite_kappa, cells=borrowed.cells, largest_share=share)
+    about = replace(about, prior=choice.kind, kappa=choice.kappa, cells=borrowed.cells, largest_share=share)
     return Prepared(rows, cells, fitted, about)
 
 
@@ -366,6 +367,8 @@ class Solved:
     merged: Mixtures | Callable[[], Mixtures | None] | None  # for sites that are not known yet, or how to make them
     certificate: Certificate
     optimum: Optimum
+    certified: Outcomes = field(default_factory=Outcomes)  # for new rows, where a confidence was asked for
+    promises: PromisesInfo | None = None
 
     @property
     def own_value(self) -> float:

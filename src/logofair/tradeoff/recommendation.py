@@ -27,7 +27,6 @@ from logofair.errors import InputError
 from logofair.fitting.certifying import (
     BY_RANK,
     CalibrationSplit,
-    CertifiedRules,
     certify_for_new_rows,
     check_confidence,
     split_rows,
@@ -279,7 +278,7 @@ class _Tried:
 
     local: float | None
     over_all: float | None
-    rules: CertifiedRules
+    rules: Solved
     claimed: Outcomes
 
 
@@ -308,7 +307,7 @@ class _Search:
         found = self._by_rank() if by_rank else next(filter(self._is_enough, tried), None)
         usual = self.required(self.notion, USUAL_TOLERANCE, USUAL_TOLERANCE)
         last = found or self._tried(None, LIMITS[0], confidence)
-        solved, sites = last.rules.solved, {each.site for each in last.claimed}
+        solved, sites = last.rules, {each.site for each in last.claimed}
         small = (
             ()
             if found is None or found.local is None
@@ -327,13 +326,13 @@ class _Search:
             unlimited=unlimited,
             usual=solve_prepared(self.prepared, usual, self.settings).own_value,
             share=_share(solved, self.notion.rates[0]),
-            rows_needed=None if found else last.rules.outcomes[0].rows_needed,
+            rows_needed=None if found else last.rules.certified[0].rows_needed,
         )
 
     def _tried(self, local: float | None, over_all: float | None, confidence: float) -> _Tried:
         requirements = self.required(self.notion, local, over_all)
         rules = certify_for_new_rows(self.split, requirements, confidence, self.settings)
-        return _Tried(local, over_all, rules, rules.outcomes.where(state=MET))
+        return _Tried(local, over_all, rules, rules.certified.where(state=MET))
 
     def _by_rank(self) -> _Tried | None:
         """The tightest limit inside enough sites, then the tightest over all beside it: here any search is free."""
@@ -382,7 +381,7 @@ class _Search:
     def _is_enough(self, tried: _Tried) -> bool:
         """Whether all that was asked for is certified over all, and inside sites at enough of them."""
         met = {(each.requirement, each.site) for each in tried.claimed}
-        asked = tried.rules.outcomes
+        asked = tried.rules.certified
         over_all = all((each.requirement, each.site) in met for each in asked if each.requirement.scope.is_global)
         failed = {each.site for each in asked if (each.requirement, each.site) not in met}
         return over_all and (

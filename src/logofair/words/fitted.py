@@ -151,7 +151,8 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
     yield Section("rely", "Can I rely on it?", tuple(rely))
     sites = list(range(min(len(solution.policy.sites), _SITES)))
     groups = list(range(len(solution.policy.groups)))
-    coins = coins_sentence(solution.coin_share, solution.score_blind_rules, len(sites) * len(groups))
+    info = solution.policy.info
+    coins = coins_sentence(info.coin_share, info.score_blind_rules, len(sites) * len(groups))
     rules: list[Part | None] = [coins, *every_rule(solution.policy, sites, groups, about.accepted)]
     if len(sites) < len(solution.policy.sites):
         more = counted(len(solution.policy.sites) - len(sites), f"more {places.word}")

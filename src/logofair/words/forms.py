@@ -178,7 +178,8 @@ def _described(solution: Solution) -> dict[str, Any]:
     """What a form says of a rule that was made."""
     places = Places(several=len(solution.policy.sites) > 1)
     found = verdict(solution.outcomes, places, "add --test FILE or --confidence 0.95")
-    coins = coins_sentence(solution.coin_share, solution.score_blind_rules, len(solution.policy.rules))
+    info = solution.policy.info
+    coins = coins_sentence(info.coin_share, info.score_blind_rules, len(solution.policy.rules))
     return {
         "by": "score, group and site" if places.several else "score and group",
         "aim": "highest expected accuracy" if solution.certificate.objective == "accuracy" else "lowest expected cost",

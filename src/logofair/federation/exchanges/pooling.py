@@ -310,7 +310,7 @@ class CandidateErrorsRequest(FoldHistogramsRequest):
         choice = pooling.least_error(total, sites * len(plan.groups))
         if choice.kind == "none":
             return after
-        request = PriorRequest(choice.kind, choice.finite_kappa, self.shifts.last)
+        request = PriorRequest(choice.kind, choice.kappa, self.shifts.last)
         return PoolingExchange(request, after, self.reference)
 
 
@@ -356,13 +356,13 @@ class PriorRequest(PoolingRequest):
 
     def of_site(self, rows: pooling.ScoredRows) -> Sums:
         """What a site gives."""
-        return PriorSums(**vars(pooling.prior_sums(rows, Choice.of(self.kind, self.kappa), self.rule)))
+        return PriorSums(**vars(pooling.prior_sums(rows, Choice(self.kind, self.kappa), self.rule)))
 
     def followed(self, total: PriorSums, after: TotalsExchange, plan: Plan, sites: int) -> Exchange:
         """Hand it out with the request for totals, unless nobody borrows from anybody."""
         if not may_borrow(plan.pooling, sites, 1):
             return after.with_strength(STRENGTH)
-        priors = GroupPriors.of(Choice.of(self.kind, self.kappa), self.rule, total)
+        priors = GroupPriors.of(Choice(self.kind, self.kappa), self.rule, total)
         return replace(after, request=replace(after.request, priors=priors)) if priors.cells else after
 
 
