@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from logofair.solvers import joint
 from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.joint import solve_joint
 from support.examples import examples
@@ -67,8 +68,9 @@ def test_a_site_with_a_millionth_of_the_weight_is_solved_too():
     assert problem.accuracy(optimum.u, optimum.v) == pytest.approx(case.best_rows()[0], abs=1e-6)
 
 
-def test_too_few_iterations_return_nothing():
+def test_too_few_rounds_of_new_corners_return_nothing(monkeypatch):
+    monkeypatch.setattr(joint, "_ITERATIONS", 1)
     case = random_case(
         np.random.default_rng(6), groups=3, sites=3, rows=100, local=["equalized_odds"], tolerances=(0.01,)
     )
-    assert solve_joint(case.problem(), iterations=1) is None
+    assert solve_joint(case.problem()) is None

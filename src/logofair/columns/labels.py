@@ -85,21 +85,18 @@ def check_spelling(names: Sequence[Label], where: str) -> None:
     """Raise where two labels differ by capitals, by blanks, or by what nobody sees alone."""
     seen: dict[str, Label] = {}
     for name in names:
-        if isinstance(name, str) and (other := seen.setdefault(_as_read(name), name)) != name:
+        if not isinstance(name, str):
+            continue
+        read = name
+        if not name.isascii():  # marks of no width, and accents that are written in two ways
+            read = "".join(sign for sign in unicodedata.normalize("NFC", name) if unicodedata.category(sign) != "Cf")
+        if (other := seen.setdefault(" ".join(read.split()).casefold(), name)) != name:
             same = unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", str(other))
             one, two = map(ascii if same else shown, (other, name))  # accents that are written in two ways
             raise InputError(
                 f"{where}: {one} and {two} differ by capitals or blanks alone, or look the same; write them alike, or "
                 "rename one of them."
             )
-
-
-def _as_read(name: str) -> str:
-    """A label without capitals, outer and double blanks, marks of no width, and one of two ways to write an accent."""
-    if not name.isascii():
-        seen = unicodedata.normalize("NFC", name)
-        name = "".join(sign for sign in seen if unicodedata.category(sign) != "Cf")
-    return " ".join(name.split()).casefold()
 
 
 def one_site(rows: int) -> Codes:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from scipy.special import expit
@@ -149,7 +150,7 @@ class OrderedPairs:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         groups = problem.shape[1]
-        self.ahead, self.behind = (np.array(side) for side in zip(*_ordered_pairs(groups), strict=True))
+        self.ahead, self.behind = (np.array(side) for side in zip(*permutations(range(groups), 2), strict=True))
         sizes = np.diff(problem.cells.starts)
         self.sizes = sizes
         mass = problem.cells.mass_below
@@ -261,11 +262,7 @@ class OrderedPairs:
 def signed(pairs: Floats, groups: int) -> Floats:
     """One number per group, summing to zero, from one per ordered pair (second axis from the end)."""
     total = np.zeros((*pairs.shape[:-2], groups, pairs.shape[-1]))
-    for i, (a, b) in enumerate(_ordered_pairs(groups)):
+    for i, (a, b) in enumerate(permutations(range(groups), 2)):
         total[..., a, :] += pairs[..., i, :]
         total[..., b, :] -= pairs[..., i, :]
     return total
-
-
-def _ordered_pairs(groups: int) -> list[tuple[int, int]]:
-    return [(a, b) for a in range(groups) for b in range(groups) if a != b]

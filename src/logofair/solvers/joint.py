@@ -28,9 +28,11 @@ from logofair.solvers.limits import Limits
 from logofair.solvers.problem import Problem, make_problem
 
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_ITERATIONS = 200  # rounds of new corners
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
 SHORT = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
+_RATIO_STEP = 1e-8  # to which an amount is found by halving
 _FIRST = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
 _MANY_CELLS = 300  # from which on an interior point finds what conflicts several times faster than a simplex
 
@@ -53,7 +55,7 @@ class _Columns:
         return len(fresh)
 
 
-def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
+def solve_joint(problem: Problem) -> Optimum | None:
     """Solve a problem as one program; None where HiGHS fails or does not converge.
 
     Raises
@@ -63,22 +65,28 @@ def solve_joint(problem: Problem, *, iterations: int = 200) -> Optimum | None:
     """
     program, limited = Program.of(problem), not all(each.only_tolerances for each in problem.limits)
     if limited:
-        found = program.generate(iterations, elastic=program.items)  # rejecting everybody may not meet them
+        found = program.generate(elastic=program.items)  # rejecting everybody may not meet them
         if found is None:
             return None
         if found.short:
             raise InfeasibleError({})  # which conflict is found where they have names (:func:`conflict_of`)
-    solved = program.generate(iterations)
+    solved = program.generate()
     if solved is None and limited:  # a floor of 1 may be missed for want of a chance of 1e-9, which no certificate sees
         wider = [row.looser(0.9 * LARGEST_VIOLATION) for row in program.rows]
-        solved = replace(program, rows=wider).generate(iterations)
-    return None if solved is None else _read(problem, program.columns, solved)
+        solved = replace(program, rows=wider).generate()
+    if solved is None:
+        return None
+    columns, weights, cells = program.columns, np.maximum(solved.weights, 0.0), problem.mass.size
+    total = np.bincount(columns.cell, weights, minlength=cells)
+    u, v = (np.bincount(columns.cell, weights * each, minlength=cells) / total for each in (columns.u, columns.v))
+    prices = problem.inside.repaired(solved.local), problem.over_all.repaired(solved.global_[None])[0]
+    return Optimum(u.reshape(problem.shape), v.reshape(problem.shape), *prices, solved.rounds, "joint")
 
 
-def least_slack(problem: Problem, *, iterations: int = 200) -> float:
+def least_slack(problem: Problem) -> float:
     """The least sum by which the requirements have to give way for a rule to meet them; 0 where one does."""
     program = Program.of(problem)
-    found = program.generate(iterations, elastic=program.items)
+    found = program.generate(elastic=program.items)
     return found.shortfall if found is not None and found.short else 0.0
 
 
@@ -184,9 +192,7 @@ class Program:
         """All requirements."""
         return frozenset(each.item for each in self.rows)
 
-    def generate(
-        self, iterations: int, *, elastic: frozenset[str] = frozenset(), held: frozenset[str] | None = None
-    ) -> Solved | None:
+    def generate(self, *, elastic: frozenset[str] = frozenset(), held: frozenset[str] | None = None) -> Solved | None:
         """Add corners until none improves; with elastic requirements only their giving way counts.
 
         ``held``: the requirements there are (None: all). Where HiGHS fails on better corners, what was found before is
@@ -195,7 +201,7 @@ class Program:
         before: Solved | None = None
         p, columns = self.problem, self.columns
         every, gain = np.arange(p.mass.size), (np.zeros(p.shape), np.zeros(p.shape)) if elastic else p.gain
-        for done in range(1, iterations + 1):
+        for done in range(1, _ITERATIONS + 1):
             solved = self._restricted(elastic, self.items if held is None else held)
             if solved is None:
                 return replace(before, least=False) if elastic and before is not None else None
@@ -337,34 +343,13 @@ def _polished(
     return polished if excess(polished).max() < excess(solution).max() else solution
 
 
-def _read(problem: Problem, columns: _Columns, solved: Solved) -> Optimum:
-    """Mixed (u, v) per cell, with the weights renormalised, and proper prices."""
-    cells = problem.mass.size
-    weights = np.maximum(solved.weights, 0.0)
-    total = np.bincount(columns.cell, weights, minlength=cells)
-    u = np.bincount(columns.cell, weights * columns.u, minlength=cells) / total
-    v = np.bincount(columns.cell, weights * columns.v, minlength=cells) / total
-    return Optimum(
-        u.reshape(problem.shape),
-        v.reshape(problem.shape),
-        problem.inside.repaired(solved.local),
-        problem.over_all.repaired(solved.global_[None])[0],
-        solved.rounds,
-        "joint",
-    )
-
-
-_ITERATIONS = 200
-_RATIO_STEP = 1e-8  # to which an amount is found by halving
-
-
 def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
     """The conflict of requirements that no rule for some cells meets."""
     program = _apart(requirements, cells)
 
     def solved(names: frozenset[str]) -> Solved | None:
         """By how much some requirements, and no others, would have to give way together."""
-        return program.generate(_ITERATIONS, elastic=names, held=names)
+        return program.generate(elastic=names, held=names)
 
     def short(names: frozenset[str]) -> bool:
         return (found := solved(names)) is not None and found.short
@@ -411,12 +396,12 @@ def _apart(requirements: Requirements, cells: Cells) -> Program:
 def _least(program: Program, name: str) -> float | None:
     """How much one requirement has to give way with all others held; None where that is not enough."""
     others = program.items - {name}
-    without = program.generate(_ITERATIONS, elastic=others, held=others)  # also finds the corners that it takes
+    without = program.generate(elastic=others, held=others)  # also finds the corners that it takes
     if without is None or without.short:
         return None
     own = [row for row in program.rows if row.item == name]
     ratios = [row.ratio for row in own if row.ratio is not None]
-    solved = None if ratios else program.generate(_ITERATIONS, elastic=frozenset({name}))
+    solved = None if ratios else program.generate(elastic=frozenset({name}))
     if solved is not None:
         return solved.shortfall
     # A ratio is no row's end, and where chances are extreme HiGHS may fail on a single row that gives way.
@@ -424,6 +409,6 @@ def _least(program: Program, name: str) -> float | None:
     while high - low > _RATIO_STEP:
         middle = 0.5 * (low + high)
         rows = [row.looser(middle) if row.item == name else row for row in program.rows]
-        found = replace(program, rows=rows).generate(_ITERATIONS, elastic=program.items)
+        found = replace(program, rows=rows).generate(elastic=program.items)
         low, high = (low, middle) if found is not None and found.shortfall <= SHORT else (middle, high)
     return high

@@ -19,10 +19,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
@@ -226,11 +224,6 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
     return tableau
 
 
-def _column_by_column(operation: np.ufunc, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An operation over short rows, (rows,): column by column, since numpy's own reductions are slow there."""
-    return functools.reduce(operation, array.T)
-
-
 def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None:
     """One pivot in every program of ``work``, in place; marks those that cannot improve by more than may be missed.
 
@@ -244,7 +237,8 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     corners = price(rate_price, active, within)
     entering = _entering(work, corners, block_price, rate_price)
     # At prices of 1e8 gains are of 1e8, and sums of them off by 1e-7: what promises more is an improvement.
-    least = OPTIMAL * (1.0 + 1e-3 * _column_by_column(np.maximum, np.abs(gain)))
+    # (Reduced column by column: numpy's own reductions are slow on short rows.)
+    least = OPTIMAL * (1.0 + 1e-3 * functools.reduce(np.maximum, np.abs(gain).T))
     work.done = (entering.gain <= least) | (within & (entering.missed <= missed) & (entering.drift <= least))
     if work.done.all():
         return
@@ -340,7 +334,7 @@ def _leaving(
     falls, size = column > 0, np.abs(column)
     room = np.where(falls, work.solution - lower, upper - work.solution)
     ratio = np.divide(np.maximum(room, 0.0), size, out=np.full(size.shape, np.inf), where=size > PIVOT)
-    step = _column_by_column(np.minimum, ratio)
+    step = functools.reduce(np.minimum, ratio.T)
     # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
     tied = ratio <= step[:, None] + TIE
     row = np.argmax(np.where(tied, size, -1.0), axis=1)
