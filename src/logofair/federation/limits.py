@@ -19,11 +19,11 @@ from logofair.costs import read_pair
 from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
+from logofair.federation.privacy import check_neighbours
 from logofair.files.documents import read_bytes
 from logofair.records import SPOKEN, spoken_digest
 from logofair.requirements import check_tolerance
 
-_NEIGHBOURS = ("replace", "add-remove")
 _MOST_DELTA = 1e-6
 
 
@@ -100,9 +100,8 @@ class SiteLimits:
                 raise InputError(f"{name}: got {getattr(self, name)!r}; use true or false.")
         if self.plan is not None:
             checked["plan"] = read_fingerprint(self.plan)
-        if self.neighbours is not None and self.neighbours not in _NEIGHBOURS:
-            hint = nearest_name(self.neighbours, _NEIGHBOURS)
-            raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
+        if self.neighbours is not None:
+            check_neighbours(self.neighbours)
         if self.costs is not None:
             checked["costs"] = read_pair(self.costs, "costs")
         for name in ("smallest_cell", "most_smallest_cell", "least_sites", "most_folds", "most_rounds", "most_prices"):

@@ -84,9 +84,7 @@ class Privacy:
             if not (real and least <= value <= most):
                 raise InputError(f"{name}: got {value!r}; pass a number from {least:g} to {most:g}.")
             object.__setattr__(self, name, float(value))
-        if not isinstance(self.neighbours, str) or self.neighbours not in _SENSITIVITY:
-            hint = nearest_name(self.neighbours, _SENSITIVITY)
-            raise InputError(f"neighbours: got {self.neighbours!r}{hint}; use 'replace' or 'add-remove'.")
+        check_neighbours(self.neighbours)
         bins = whole_number(self.bins, "bins", least=2)
         if bins > _MOST_BINS or bins & (bins - 1):
             raise InputError(f"bins: got {bins}; pass a power of two from 2 to {_MOST_BINS}, such as 32.")
@@ -96,6 +94,13 @@ class Privacy:
     def sensitivity(self) -> float:
         """Largest distance (L2) between the exact counts of two neighbouring data sets."""
         return _SENSITIVITY[self.neighbours]
+
+
+def check_neighbours(name: object) -> None:
+    """Raise unless it says which data sets are neighbours."""
+    if not isinstance(name, str) or name not in _SENSITIVITY:
+        hint = nearest_name(name, _SENSITIVITY)
+        raise InputError(f"neighbours: got {name!r}{hint}; use 'replace' or 'add-remove'.")
 
 
 @dataclass(frozen=True, eq=False)
