@@ -7,57 +7,17 @@ from itertools import permutations
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from logofair.solvers.limits import Limits, Regions, gap_of, tolerances_worth, zero_sum
 from logofair.solvers.master import Master
 from logofair.solvers.rational import best_mixture
 from support.examples import examples
+from support.mixtures import best_value, masters
 from support.oracles import HIGHS, regions
 
 modest = examples(60)
 WIDER = 2e-11  # by which every tolerance may be exceeded
-
-
-def best_value(gains, rates, tolerance) -> float:
-    """The optimum by HiGHS, with one row for every ordered pair of groups that count."""
-    answers, bunches = gains.shape
-    counts, rows, limits = np.isfinite(tolerance), [], []
-    for k in range(tolerance.shape[1]):
-        for a, b in permutations(np.flatnonzero(counts[:, k]), 2):
-            rows.append((rates[:, :, a, k] - rates[:, :, b, k]).ravel())
-            limits.append(tolerance[a, k] + WIDER)
-    for bunch in range(bunches):
-        rows.append(np.tile(np.arange(bunches) == bunch, answers).astype(float))
-        limits.append(1.0)
-    program = {"c": -gains.ravel(), "A_ub": np.array(rows), "b_ub": limits, "method": "highs"}
-    found = linprog(**program, options=HIGHS)
-    if found.status != 0:  # its presolve fails at times on limits of 1e-11
-        found = linprog(**program, options=HIGHS | {"presolve": False})
-    return -found.fun
-
-
-@st.composite
-def masters(draw):
-    """Answers of bunches, which add up to rates in [0, 1]; some answers twice, some groups that do not count."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    groups, kinds, size = draw(st.integers(2, 5)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 12]))
-    bunches = draw(st.sampled_from([1, 2, 7]))
-    rates = rng.random((size, bunches, groups, kinds))
-    if draw(st.booleans()):
-        rates = np.round(rates, 1)  # many ties
-    gains = rng.normal(0.05, 0.1, (size, bunches))
-    if draw(st.booleans()):
-        again = rng.integers(0, size, size // 2)
-        rates[: again.size], gains[: again.size] = rates[again], gains[again]
-    if draw(st.booleans()):
-        rates[0] = rates[0, :, :1]  # one answer without a gap
-    chosen = draw(st.lists(st.sampled_from([0.0, 1e-6, 0.01, 0.3, np.inf]), min_size=kinds, max_size=kinds))
-    tolerance = np.tile(chosen, (groups, 1))
-    if groups > 2 and draw(st.booleans()):
-        tolerance[draw(st.integers(0, groups - 1))] = np.inf
-    return gains / bunches, rates / bunches, tolerance
 
 
 def started(tolerance, bunches) -> Master:
@@ -76,7 +36,7 @@ def solved(gains, rates, tolerance) -> Master:
 def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(answers):
     gains, rates, tolerance = answers
     weights = solved(*answers).weights
-    assert np.sum(weights[1:] * gains) == pytest.approx(best_value(*answers), abs=1e-9)
+    assert np.sum(weights[1:] * gains) == pytest.approx(best_value(*answers, WIDER), abs=1e-9)
     assert weights.min() >= 0
     np.testing.assert_allclose(weights.sum(axis=0), 1.0, atol=1e-12)
     gaps = gap_of(np.einsum("tb,tbak->ak", weights[1:], rates), np.isfinite(tolerance), axis=0)
@@ -91,7 +51,7 @@ def test_its_prices_prove_that_no_mixture_gains_more(answers):
     summed = zero_sum(prices, np.isfinite(tolerance), 0)
     np.testing.assert_allclose(prices, summed, atol=1e-7)
     worth = np.maximum(0.0, gains - np.einsum("tbak,ak->tb", rates, summed)).max(axis=0).sum()
-    assert worth + tolerances_worth(summed, tolerance) == pytest.approx(best_value(*answers), abs=1e-7)
+    assert worth + tolerances_worth(summed, tolerance) == pytest.approx(best_value(*answers, WIDER), abs=1e-7)
 
 
 def limited(rng, groups):
@@ -163,7 +123,7 @@ def test_answers_that_come_one_after_the_other_end_in_the_same_value(answers):
     for gain, rate in zip(gains, rates, strict=True):
         master.add(gain[None], rate[None])
         assert master.maximise()
-    assert np.sum(master.weights[1:] * gains) == pytest.approx(best_value(*answers), abs=1e-9)
+    assert np.sum(master.weights[1:] * gains) == pytest.approx(best_value(*answers, WIDER), abs=1e-9)
 
 
 @modest

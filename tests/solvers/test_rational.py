@@ -15,44 +15,21 @@ from scipy.optimize import linprog
 from logofair.solvers.limits import Limits, gap_of
 from logofair.solvers.rational import best_mixture
 from support.examples import examples
+from support.mixtures import best_value, masters
 from support.oracles import HIGHS, regions
 
 ROUNDING = 2.0**-36  # by which every tolerance may be exceeded
 
 
-def best_value(gains, rates, tolerance) -> float:
-    """The optimum by HiGHS, with one row for every ordered pair of groups that count."""
-    counts, rows, limits = np.isfinite(tolerance), [np.ones(gains.size)], [1.0]
-    for k in range(tolerance.shape[1]):
-        for a, b in permutations(np.flatnonzero(counts[:, k]), 2):
-            rows.append(rates[:, a, k] - rates[:, b, k])
-            limits.append(tolerance[a, k])
-    return -linprog(-gains, np.array(rows), limits, method="highs", options=HIGHS).fun
-
-
 @st.composite
-def masters(draw):
-    """Answers as sites' totals are: rates in [0, 1], some answers twice or nearly, some groups that do not count."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    groups, kinds, size = draw(st.integers(2, 5)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 12, 60]))
-    rates = rng.random((size, groups, kinds))
-    if draw(st.booleans()):
-        rates = np.round(rates, 1)  # many ties
-    gains = rng.normal(0.05, 0.1, size)
-    if draw(st.booleans()):
-        again = rng.integers(0, size, size // 2)
-        rates[: again.size], gains[: again.size] = rates[again], gains[again]
-    if draw(st.booleans()):
-        rates[0] = rates[0, :1]  # one answer without a gap
-    tolerance = np.tile(draw(st.lists(st.sampled_from([0.0, 1e-6, 0.01, 0.3, np.inf]), min_size=3, max_size=3)), 1)
-    tolerance = np.tile(tolerance[:kinds], (groups, 1))
-    if groups > 2 and draw(st.booleans()):
-        tolerance[draw(st.integers(0, groups - 1))] = np.inf
-    return gains, rates, tolerance
+def answers(draw):
+    """Answers as sites' totals are, of all sites together."""
+    gains, rates, tolerance = draw(masters(sizes=(1, 3, 12, 60), bunches=(1,)))
+    return gains[:, 0], rates[:, 0], tolerance
 
 
 @examples(150)
-@given(masters())
+@given(answers())
 def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
     gains, rates, tolerance = master
     found, counts = best_mixture(gains, rates, regions(tolerance)), np.isfinite(tolerance)
@@ -67,7 +44,7 @@ def test_it_is_the_optimum_of_the_linear_program_within_the_tolerances(master):
 
 
 @examples(100)
-@given(masters())
+@given(answers())
 def test_its_prices_prove_that_no_mixture_gains_more(master):
     gains, rates, tolerance = master
     found, counts = best_mixture(gains, rates, regions(tolerance)), np.isfinite(tolerance)
@@ -93,7 +70,7 @@ def test_the_numbers_are_the_exact_ones_rounded_once():
 
 
 @examples(30)
-@given(masters())
+@given(answers())
 def test_answers_that_come_twice_or_are_worthless_change_nothing_but_their_own_weights(master):
     gains, rates, tolerance = master
     once = best_mixture(gains, rates, regions(tolerance))
@@ -118,7 +95,7 @@ def test_a_corner_where_everything_is_tied_does_not_make_it_go_round_in_circles(
 @st.composite
 def limited_masters(draw):
     """Masters with ratios, floors and ceilings besides; everybody may be rejected or not."""
-    gains, rates, tolerance = draw(masters())
+    gains, rates, tolerance = draw(answers())
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     groups, kinds = tolerance.shape
     limits = Limits.within(np.full((1, kinds), np.inf), groups)
