@@ -18,7 +18,7 @@ from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError, InputError, RefusedError
-from logofair.federation.exchange import Refusal, Request, Sums, all_finite
+from logofair.federation.exchange import GroupCounts, Refusal, Request, Sums, all_finite
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
@@ -31,7 +31,7 @@ from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import GroupTotals, Problem, cost_pairs, make_problem
+from logofair.solvers.problem import Problem, cost_pairs, make_problem
 
 # How far the fallback's answer may exceed a local requirement: by less than the final check allows.
 _EXCESS = 1e-10
@@ -130,7 +130,7 @@ class ClientState:
     releases: tuple[Release, ...] = ()
     pooling_steps: int = 0  # the last step of pooling that was answered in this roster
     priors: GroupPriors | None = None  # of the roster, where small cells borrow
-    totals: GroupTotals | None = None  # of the roster
+    totals: GroupCounts | None = None  # of the roster
     prices: Floats | None = None  # (answers, groups, global rates)
     u: Floats | None = None  # (answers, sites, groups)
     v: Floats | None = None
@@ -277,7 +277,7 @@ class ClientBatch:
             least = own.reshape(-1, self.cells.n_groups).sum(axis=0)  # the roster has at least the rows of the sites
             if total.shape != least.shape or not np.all((total >= least * (1 - 1e-6) - 1e-6) & (total <= 1e15)):
                 raise RefusedError(Refusal.BAD_REQUEST)
-        return self.updated(totals=GroupTotals(mass, positives))
+        return self.updated(totals=GroupCounts(mass, positives))
 
     @property
     def cost_offset(self) -> Floats:

@@ -212,11 +212,10 @@ class Client:
         """The client's own sums, checked as the server would check them."""
         request = message.request
         batch, stacked = self.batch.answer(request)
-        own, counts, roster = stacked.total(), None, None
+        own, counts, roster = stacked.total(), None, batch.state.totals
         assert request is not None  # which has been answered
-        if (totals := batch.state.totals) is not None:
-            cells = batch.problem.cells
-            counts, roster = GroupCounts(cells.mass, cells.positives), GroupCounts(totals.mass, totals.positives)
+        if roster is not None:
+            counts = GroupCounts(batch.problem.cells.mass, batch.problem.cells.positives)
         found = fault(own, request, batch.state.plan, counts, roster)
         if found is not None:
             raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {found}.")

@@ -26,6 +26,7 @@ from logofair.fitting.pooling import BINS, KAPPAS, KINDS, STRENGTHS, GroupPriors
 from logofair.notions import Rate
 from logofair.records import Family
 from logofair.requirements import Combination
+from logofair.solvers.problem import GroupTotals
 
 if TYPE_CHECKING:
     from logofair.federation.batch import ClientBatch
@@ -65,11 +66,9 @@ def disclosed(meaning: str, shape: str, step: float, low: float = -math.inf, hig
 
 
 @dataclass(frozen=True, eq=False)
-class GroupCounts:
+class GroupCounts(GroupTotals):
     """The rows and expected positives per group behind a reply: one client's, or those of the roster."""
 
-    mass: Floats
-    positives: Floats
     sites: int = 1
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
-from logofair.federation.exchange import Refusal
+from logofair.federation.exchange import GroupCounts, Refusal
 from logofair.federation.exchanges.final import FinalRequest, wrong_in
 from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release, at_edges
@@ -23,7 +23,6 @@ from logofair.policy.info import PolicyInfo, PublishedInfo, SiteInfo
 from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import RequirementsInfo
-from logofair.solvers.problem import GroupTotals
 
 _LATE = (
     "This site did not take part in the run: its rule meets the local requirements on its own rows (or their noised "
@@ -99,7 +98,7 @@ def late_policy(
         maps=result.totals.maps,
         priors=result.totals.priors,
         releases=() if release is None else (release,),
-        totals=GroupTotals(result.totals.mass, result.totals.positives),
+        totals=GroupCounts(result.totals.mass, result.totals.positives),
     )
     batch = ClientBatch.resumed([site_rows(columns, result.plan)], state)
     state = replace(state, releases=batch.preparation.releases(state.releases))

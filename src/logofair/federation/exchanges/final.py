@@ -193,17 +193,16 @@ def wrong_in(batch: ClientBatch, result: PublishedInfo, *, counted: bool = True)
     problem = batch.problem
     assert state.rules is not None
     assert state.totals is not None
-    totals = state.totals.mass, state.totals.positives
-    own = (each.reshape(problem.shape).sum(axis=0) for each in (problem.cells.mass, problem.cells.positives))
-    others = [np.maximum(total - counted * each, 0.0) for total, each in zip(totals, own, strict=True)]
-    sites = len(state.sites) if members is None else members.number
+    roster, cells = replace(state.totals, sites=len(state.sites) if members is None else members.number), problem.cells
+    mass, positives = (counted * each.reshape(problem.shape).sum(axis=0) for each in (cells.mass, cells.positives))
+    others = np.maximum(roster.mass - mass, 0.0), np.maximum(roster.positives - positives, 0.0)
     figures = OwnFigures(
         state.plan,
-        GlobalRequirements(state.plan, *totals),
+        GlobalRequirements(state.plan, roster.mass, roster.positives),
         state.sites if counted else (),
         members,
-        GroupCounts(*totals, sites),
-        GroupCounts(others[0], others[1], sites),
+        roster,
+        GroupCounts(*others, roster.sites),
         FinalFigures(**{name: counted * value for name, value in vars(_measured(batch, state.rules).total()).items()}),
         published_pooling(state.maps, state.priors),
         state.prices,
