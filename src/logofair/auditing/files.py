@@ -183,25 +183,23 @@ def examine(
     columns.require(files, group="the groups to compare, such as sex")
     _require_decisions(files, columns)
     notions = _notions(notion, costs, files, columns)
-    counted = count_rows(files, columns, threshold, progress)
-    tally, names = counted.tally, (counted.groups, counted.sites)
-    priced = _costs(costs, Codes(counted.sites, np.zeros(0, dtype=np.int32)), None)
+    rules, rows, dropped = count_rows(files, columns, threshold, progress)
+    tally, groups, sites = rules.after, rules.groups, rules.sites
+    priced = _costs(costs, Codes(sites, np.zeros(0, dtype=np.int32)), None)
     if any(item.bound == TODAY for item in wanted or ()):
         raise InputError(
             "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
         )
-    required = Requirements(wanted or (), *names[::-1], people=tuple(tally.mass.sum(axis=(1, 2)).tolist()))
-    items = required.items
+    required = Requirements(wanted or (), sites, groups, people=tuple(tally.mass.sum(axis=(1, 2)).tolist()))
     measured = [each for each in notions if tally.labelled or not each.needs_labels]
     rates = tuple(dict.fromkeys(rate for each in measured for rate in each.rates))
-    rules = CountedRules(tally, *names)
-    comparisons = count_comparisons(items, rules, rates, rates)
+    comparisons = count_comparisons(required.items, rules, rates, rates)
     audits = {
-        each.name: Audit.of(tally, *names, each.rates, comparisons=comparisons, costs=priced) for each in measured
+        each.name: Audit.of(tally, groups, sites, each.rates, comparisons=comparisons, costs=priced)
+        for each in measured
     }
-    outcomes = judge(items, rules, TEST_ROWS, shares=required.shares, comparisons=comparisons)
-    limit = None if columns.decision else threshold
-    return FileAudit(files, columns, limit, counted.rows, counted.dropped, audits, outcomes)
+    outcomes = judge(required.items, rules, TEST_ROWS, shares=required.shares, comparisons=comparisons)
+    return FileAudit(files, columns, None if columns.decision else threshold, rows, dropped, audits, outcomes)
 
 
 def wanted_requirements(
@@ -247,9 +245,8 @@ def categories(
     files = find_files(data, site=used.site)
     used.require(files, group="the categories, such as sex")
     _require_decisions(files, used)
-    counted = count_rows(files, used, threshold, progress, unknown=True)
-    ratios = impact_tables(counted.tally, counted.groups, used.group)
-    return ratios, source_of(files, used, counted.rows), counted.dropped
+    rules, rows, dropped = count_rows(files, used, threshold, progress, unknown=True)
+    return impact_tables(rules.after, rules.groups, used.group), source_of(files, used, rows), dropped
 
 
 def policy_categories(found: FileAudit) -> ImpactRatios:
@@ -434,21 +431,10 @@ def _codes(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
 # No file needs to fit into memory: it becomes a table with a line for every site, group, label and decision.
 
 
-@dataclass(frozen=True, eq=False)
-class FileTally:
-    """What was counted, with the names of the sites and groups; ``sites`` is (None,) where there are none."""
-
-    tally: Tally
-    groups: tuple[Label, ...]
-    sites: tuple[Label | None, ...]
-    rows: int
-    dropped: int
-
-
 def count_rows(
     files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress, *, unknown: bool = False
-) -> FileTally:
-    """Count the rows of every site, group and label, and how many of them are accepted.
+) -> tuple[CountedRules, int, int]:
+    """Count the rows of every site, group and label, and how many of them are accepted; and rows used and left out.
 
     With ``unknown`` rows that lack a group count too: groups are then tuples, None in place of a missing value.
     """
@@ -476,7 +462,7 @@ def count_rows(
         check_groups(groups.names, rows, "--group")
         check_spelling(sites.names, "--site")
     tally = _tallied(lines, groups, sites, labelled=columns.label is not None)
-    return FileTally(tally, groups.names, sites.names, rows, sum(left_out for _, left_out in read))
+    return CountedRules(tally, groups.names, sites.names), rows, sum(left_out for _, left_out in read)
 
 
 def _tallied(lines: dict[str, polars.Series], groups: Codes, sites: Codes, *, labelled: bool) -> Tally:

@@ -111,19 +111,10 @@ def audit(
             raise InputError("decisions: given together with policy=; pass None, or leave the policy out.")
         if scores is None:
             raise InputError("scores: missing, but the policy decides by them; pass one per row.")
-        known = "merged" if policy.has_merged else "raise"
-        decisions = policy.probabilities(scores, sensitive_features=sensitive_features, sites=sites, on_unknown=known)
-    rows = checked_columns(
-        decisions,
-        labels,
-        sensitive_features,
-        sites,
-        notion,
-        scores,
-        sample_weight,
-        ids,
-        chances=chances or policy is not None,
-    )
+        before, decisions = policy_chances(policy, scores, sensitive_features, sites)
+        chances = True
+    columns = (labels, sensitive_features, sites, notion, scores, sample_weight, ids)
+    rows = checked_columns(decisions, *columns, chances=chances)
     names, rates = (rows.group.names, rows.site.names), (rows.local.rates, rows.global_.rates)
     tolerances, there = (local_tolerance, global_tolerance), rows.site.names
     if policy is None or any(each is not None for each in tolerances) or require:
@@ -133,7 +124,6 @@ def audit(
         required, there = policy_requirements(policy, *names)
     of_today = [str(item) for item in required.items if item.bound == TODAY]
     if policy is not None:
-        before = unconstrained(policy, scores, sensitive_features, sites)
         rules = CountedRules.of(before, rows.chance, rows.columns, changes=bool(of_today))
     elif of_today:
         raise InputError(
@@ -142,14 +132,7 @@ def audit(
     else:
         rules = CountedRules(tally_of(rows.chance, *rows.columns), *names)
     priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
-    return audited(
-        rules,
-        *rates,
-        required.items,
-        there,
-        required.shares,
-        costs=priced,
-    )
+    return audited(rules, *rates, required.items, there, required.shares, costs=priced)
 
 
 def compare(
@@ -240,10 +223,11 @@ def policy_costs(policy: Policy | None, sites: Sequence[Label | None]) -> Costs 
     return policy.info.requirements.costs.at(at)
 
 
-def unconstrained(policy: Policy, scores: object, groups: object, sites: object) -> Floats:
-    """The chances of acceptance of a policy's rule that nothing is required of; unknown sites take the merged one."""
-    known = "merged" if policy.has_merged else "raise"
-    return policy.unconstrained(scores, sensitive_features=groups, sites=sites, on_unknown=known)
+def policy_chances(policy: Policy, scores: object, groups: object, sites: object) -> tuple[Floats, Floats]:
+    """Chances of acceptance by a policy's unconstrained rule, and by the policy; unknown sites take the merged rule."""
+    at: dict[str, Any] = {"sensitive_features": groups, "sites": sites}
+    at["on_unknown"] = "merged" if policy.has_merged else "raise"
+    return policy.unconstrained(scores, **at), policy.probabilities(scores, **at)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from logofair import records
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
-from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_costs
-from logofair.auditing.rows import unconstrained as unconstrained_chances
+from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_chances, policy_costs
 from logofair.columns.checks import NAMED, Floats, Label, listed
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
@@ -201,19 +200,16 @@ class Solution(Reportable):
         >>> tested.second.accuracy.rows
         1000
         """
-        known = "merged" if self.policy.has_merged else "raise"
-        chance = self.policy.probabilities(scores, sensitive_features=sensitive_features, sites=sites, on_unknown=known)
+        first, chance = policy_chances(self.policy, scores, sensitive_features, sites)
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
         rows = checked_columns(chance, labels, sensitive_features, sites, notion, scores, sample_weight, ids)
         assert rows.score is not None
         _check_others(self.rows, rows)
-        columns = (rows.positive, rows.weight, rows.group, rows.site, rows.ids)
-        first = unconstrained_chances(self.policy, scores, sensitive_features, sites)
         costs = policy_costs(self.policy, rows.site.names)
         # Without sites what is required holds over all of them.
         known_sites = rows.site.names if self.policy.sites == (None,) else self.policy.sites
         items, shares = self.requirements.items, self.requirements.shares
-        tested = compared_audits(first, chance, columns, *self._rates, costs, items, known_sites, shares)
+        tested = compared_audits(first, chance, rows.columns, *self._rates, costs, items, known_sites, shares)
         outcomes = (each.stored for each in tested.outcomes.brief(STORED_OUTCOMES))
         before = self.policy.info
         info = replace(before, tested=TestedInfo(tested.rows), found=(*outcomes, *before.found))

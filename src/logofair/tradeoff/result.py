@@ -18,7 +18,6 @@ from logofair.auditing.rows import compared_audits
 from logofair.calibration import Calibrator
 from logofair.columns.cells import Cells, build_cells
 from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import Codes
 from logofair.columns.segments import Indices
 from logofair.costs import Costs
 from logofair.errors import InfeasibleError, InputError
@@ -78,7 +77,6 @@ class MeasuredRows:
     """
 
     rows: CalibrationRows
-    ids: Codes | None
     calibrated: Floats
     places: Indices
     calibrator: Calibrator
@@ -97,7 +95,6 @@ class MeasuredRows:
         rates: tuple[tuple[Rate, ...], tuple[Rate, ...]],
         *,
         fitted: bool,
-        ids: Codes | None = None,
         costs: Costs | None = None,
     ) -> MeasuredRows:
         """Find the rules that rows take; ``known`` are the sites of the fit, whose costs others have on average."""
@@ -109,7 +106,7 @@ class MeasuredRows:
         codes = sites[rows.sites.codes]
         calibrated = rows.calibrated if fitted else calibrator(rows.scores, rows.groups.codes, codes)
         own = None if costs is None or rows.labels is None else costs.at(sites)
-        return cls(rows, ids, calibrated, places.ravel(), calibrator, *rates, fitted, own)
+        return cls(rows, calibrated, places.ravel(), calibrator, *rates, fitted, own)
 
     @cached_property
     def cells(self) -> Cells:
@@ -142,7 +139,7 @@ class MeasuredRows:
     def _nobody(self) -> Tally:
         """The tally of a rule that accepts nobody."""
         rows = self.rows
-        return tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, rows.groups, rows.sites, self.ids)
+        return tally_of(np.zeros_like(rows.scores), rows.labels, rows.weights, rows.groups, rows.sites, rows.ids)
 
     def compare(self, first: Mixtures, second: Mixtures) -> Comparison:
         """The second rule less the first, row by row."""
@@ -152,7 +149,7 @@ class MeasuredRows:
             Policy(*names, rule, self.calibrator, None, 0).chances(self.calibrated, rows.cells)
             for rule in (first, second)
         )
-        columns = (rows.labels, rows.weights, rows.groups, rows.sites, self.ids)
+        columns = (rows.labels, rows.weights, rows.groups, rows.sites, rows.ids)
         return compared_audits(before, after, columns, self.local_rates, self.global_rates, self.costs)
 
 

@@ -14,8 +14,8 @@ from logofair.auditing.chance import pair_figure
 from logofair.auditing.measure import value_of
 from logofair.auditing.result import Side
 from logofair.columns.cells import Cells
-from logofair.columns.checks import listed, random_number, same_length
-from logofair.columns.labels import Codes, encode, encode_known
+from logofair.columns.checks import listed, random_number
+from logofair.columns.labels import Codes, encode_known
 from logofair.costs import ACCURACY
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import cell_warnings, expected_tally
@@ -61,8 +61,6 @@ _RATIOS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5)  # the default beside a chosen ratio
 Pair: TypeAlias = tuple[Tolerance, Tolerance]
 _COLUMNS = ("scores", "labels", "sensitive_features", "sites", "sample_weight", "ids")
 
-TestRows: TypeAlias = tuple[CalibrationRows, Codes | None]  # with the ids of people, where there are any
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -86,28 +84,21 @@ class Grid:
             if not isinstance(chosen, tuple | list) or len(chosen) != 2:
                 raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
             pair = _tolerance(chosen[0], "chosen: local", measure), _tolerance(chosen[1], "chosen: global", measure)
-        lists = tuple(
-            None if each is None else read_grid(each, where, measure)
-            for each, where in ((local, "local_tolerances"), (global_, "global_tolerances"))
-        )
-        if pair is not None and alone and lists[0] is None:
+        inside = None if local is None else read_grid(local, "local_tolerances", measure)
+        over_all = None if global_ is None else read_grid(global_, "global_tolerances", measure)
+        if pair is not None and alone and inside is None:
             pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
-        if measure == "ratio":
-            nothing = pair is None and lists == (None, None)
-            wanted = [
-                not alone and pair is not None and pair[0] is not None,
-                nothing or (pair is not None and pair[1] is not None),
-            ]
-            usual = (*map(Ratio, _RATIOS), None)
-            lists = tuple(
-                each if each is not None else usual if asked else (None,)
-                for each, asked in zip(lists, wanted, strict=True)
+        if measure == "ratio":  # without a pair the global side varies, else each side that the pair constrains
+            first, second = (
+                (None, Ratio(1.0)) if pair is None and inside is None and over_all is None else pair or (None, None)
             )
-        grid = cls(lists[0], lists[1], pair, alone)
-        size = math.prod(len(each or ()) for each in lists)
+            usual: Tolerances = (*map(Ratio, _RATIOS), None)
+            inside = inside or (usual if first is not None and not alone else (None,))
+            over_all = over_all or (usual if second is not None else (None,))
+        size = len(inside or ()) * len(over_all or ())
         if size > _MOST_POINTS:
             raise InputError(f"local_tolerances: the grid has {size:,} points; pass at most {_MOST_POINTS:,}.")
-        return grid
+        return cls(inside, over_all, pair, alone)
 
     def filled(self, local_gap: float | None, global_gap: float | None) -> tuple[Tolerances, Tolerances]:
         """The tolerances of both sides, given the gaps of the unconstrained rule."""
@@ -224,7 +215,7 @@ class _Sweep:
     measured_rows: MeasuredRows | None
 
     @classmethod
-    def of(cls, requirements: _Required, prepared: Prepared, basis: str, test: TestRows | None) -> _Sweep:
+    def of(cls, requirements: _Required, prepared: Prepared, basis: str, test: CalibrationRows | None) -> _Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
         free, cells = requirements.held, prepared.cells
         problem = make_problem(free, cells)
@@ -244,11 +235,11 @@ class _Sweep:
         )
         found = cls(requirements, prepared, basis, problem, base, None)
         rates = (requirements.local.rates, requirements.global_.rates)
-        rows, ids = (prepared.rows, prepared.rows.ids) if test is None else test
+        rows = prepared.rows if test is None else test
         if rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
             return found
         known, calibrator = prepared.rows.sites.names, prepared.fitted.calibrator
-        on = MeasuredRows.of(rows, known, calibrator, rates, fitted=test is None, ids=ids, costs=free.costs)
+        on = MeasuredRows.of(rows, known, calibrator, rates, fitted=test is None, costs=free.costs)
         measured = on.audit(replace(found, measured_rows=on)._measured_rule(mixtures, free))
         unconstrained = replace(base, measured=measured)
         return replace(found, unconstrained=unconstrained, measured_rows=replace(on, base=measured))
@@ -349,8 +340,8 @@ def _smallest_ratio(side: Side) -> float | None:
     return value_of(np.fmin.reduce(pair_figure(side.values, ratio=True)[0], axis=None))
 
 
-def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationRows, Codes | None]:
-    """Check columns of rows to measure on, by the names :func:`logofair.fit` has for them; and their ids, if any."""
+def checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
+    """Check columns of rows to measure on, by the names :func:`logofair.fit` has for them."""
     if not isinstance(given, Mapping) or not {"scores", "labels", "sensitive_features"} <= set(given) <= set(_COLUMNS):
         raise InputError(
             "test_rows: pass a mapping of columns such as {'scores': ..., 'labels': ..., 'sensitive_features': ...}; "
@@ -358,7 +349,8 @@ def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationR
         )
     scores, labels, groups, sites, weight, people = (given.get(name) for name in _COLUMNS)
     try:
-        rows = checked_rows(scores, labels, groups, sites, weight, "beta", "eta")  # as measuring does, it needs labels
+        # As measuring does, calibration needs labels.
+        rows = checked_rows(scores, labels, groups, sites, weight, "beta", "eta", people)
         if rows.has_sites != fit.has_sites:
             missing, there = ("test rows", "rows to fit on") if fit.has_sites else ("rows to fit on", "test rows")
             raise InputError(
@@ -369,13 +361,11 @@ def checked_test_rows(given: object, fit: CalibrationRows) -> tuple[CalibrationR
             strange = next(name for name in rows.groups.names if name not in fit.groups.names)
             known = listed(map(repr, fit.groups.names), len(fit.groups.names))
             raise InputError(f"sensitive_features: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
-        ids = None if people is None else encode(people, "ids")
-        same_length(rows.scores.size, ids=ids)
-        if ids is not None and fit.ids is not None:
-            check_other_people(fit.ids, ids)
+        if rows.ids is not None and fit.ids is not None:
+            check_other_people(fit.ids, rows.ids)
     except InputError as error:
         raise InputError(f"test_rows: {error}") from None
-    return replace(rows, groups=Codes(fit.groups.names, codes)), ids
+    return replace(rows, groups=Codes(fit.groups.names, codes))
 
 
 def frontier(
@@ -459,7 +449,7 @@ def frontier(
     requirements = _Required(local_notion, global_notion, held)
     requirements.varied(*([None, None] if measure == "gap" else [Ratio(1.0)] * 2))
     grid = Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
-    test: TestRows | None = None if test_rows is None else checked_test_rows(test_rows, rows)
+    test = None if test_rows is None else checked_test_rows(test_rows, rows)
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), key)
     (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
     sweep = _Sweep.of(requirements, prepared, basis, test)
@@ -480,7 +470,7 @@ def frontier(
         groups=rows.groups.names,
         sites=rows.sites.names,
         rows=rows.scores.size,
-        test_rows=0 if test is None else test[0].scores.size,
+        test_rows=0 if test is None else test.scores.size,
         basis=basis,
         calibration=calibration,
         pooling=prepared.pooling,
