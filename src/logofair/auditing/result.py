@@ -203,8 +203,8 @@ class Side:
         """
         rates = slice(None) if rate is None else slice(rate, rate + 1)
         places = slice(None) if place is None else slice(place, place + 1)
-        known = np.where(np.isnan(self.gaps), -1.0, self.gaps)[rates, places]
-        at = np.unravel_index(known.argmax(), known.shape)
+        gaps = self.gaps[rates, places]
+        at = np.unravel_index(np.where(np.isnan(gaps), -1.0, gaps).argmax(), gaps.shape)
         k, c = int(at[0]) + (rate or 0), int(at[1]) + (place or 0)
         name, gap = self.rates[k].name, float(self.gaps[k, c])
         if math.isnan(gap):

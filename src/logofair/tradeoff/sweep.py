@@ -88,13 +88,11 @@ class Grid:
         over_all = None if global_ is None else read_grid(global_, "global_tolerances", measure)
         if pair is not None and alone and inside is None:
             pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
-        if measure == "ratio":  # without a pair the global side varies, else each side that the pair constrains
-            first, second = (
-                (None, Ratio(1.0)) if pair is None and inside is None and over_all is None else pair or (None, None)
-            )
+        if measure == "ratio":  # the sides that the pair constrains vary, without a pair the global one
+            asked = pair or (None, None if inside or over_all else Ratio(1.0))
             usual: Tolerances = (*map(Ratio, _RATIOS), None)
-            inside = inside or (usual if first is not None and not alone else (None,))
-            over_all = over_all or (usual if second is not None else (None,))
+            inside = inside or (usual if asked[0] is not None and not alone else (None,))
+            over_all = over_all or (usual if asked[1] is not None else (None,))
         size = len(inside or ()) * len(over_all or ())
         if size > _MOST_POINTS:
             raise InputError(f"local_tolerances: the grid has {size:,} points; pass at most {_MOST_POINTS:,}.")
