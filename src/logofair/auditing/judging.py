@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL, count_pairs, pair_figure, pair_limits, ratio_limits, share_limits
@@ -212,9 +213,7 @@ class Compared:
         """The figure at every place, and the populations that it is of: the ends of a gap or ratio, or the worst."""
         if self.of_pairs:
             return pair_figure(values, ratio=self.requirement.measure == "ratio")
-        least = self.requirement.relation == ">="
-        known = np.where(np.isnan(values), np.inf if least else -np.inf, values)
-        worst = (known.argmin if least else known.argmax)(axis=-1)[..., None]
+        worst = _worst(values, self.requirement.relation, axis=-1)[..., None]
         return np.take_along_axis(values, worst, axis=-1)[..., 0], worst
 
     def end(self, which: Booleans, tail: Floats, *, kept: bool) -> Floats:
@@ -266,20 +265,11 @@ def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> 
     """The figure at every place, of the worst rate, with its interval.
 
     ``limit`` None is what the unconstrained rule gives, ``tail`` the error of a single comparison once it is corrected
-    for all. On other rows than those that chose the rule, populations of few rows are left out where enough others can
-    be compared, unless they show, however few, that the limit is exceeded. Of several rates the worst ends are taken,
-    which need not be of the worst rate.
+    for all. Of several rates the worst ends are taken, which need not be of the worst rate.
     """
-    relation, among = own.requirement.relation, np.ones(own.after.shape, dtype=bool)
-    corrected = np.full(among.shape[:-1], tail)
-    single = corrected if relation == "=" else np.full(among.shape[:-1], TAIL)  # "=" can be exceeded at both ends
-    if not exact:
-        large = (own.rows >= FEW_ROWS) & ~np.isnan(own.after)
-        among = large | (large.sum(axis=-1, keepdims=True) < (2 if own.of_pairs else 1))
-        if limit is not None and not among.all():
-            ends = (own.end(which, corrected, kept=False) for which in (np.ones_like(among), among))
-            by_all, by_large = (room(relation, np.array(limit), end) < 0.0 for end in ends)
-            among |= (by_all & ~by_large)[..., None]
+    relation, corrected = own.requirement.relation, np.full(own.after.shape[:-1], tail)
+    single = corrected if relation == "=" else np.full_like(corrected, TAIL)  # "=" can be exceeded at both ends
+    among = np.ones(own.after.shape, dtype=bool) if exact else _large_enough(own, limit, corrected)
     after, at = own.figure(np.where(among, own.after - own.beside, np.nan))
     beside = np.take_along_axis(own.beside, at, axis=-1)[..., 0]
     before = own.figure(np.where(among, own.before - own.beside, np.nan))[0] + beside
@@ -292,11 +282,8 @@ def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> 
     # A ratio of rates that are all 0 is undefined, yet it rests on rows.
     all_zero = (own.requirement.measure == "ratio") & ((~np.isnan(own.after)).sum(axis=-1) >= 2)
     rows = np.where(known | all_zero, np.take_along_axis(own.rows, at, axis=-1).min(axis=-1), 0)
-    least = relation == ">="
     after = after + beside
-    known_first = np.where(np.isnan(after), np.inf if least else -np.inf, after)
-    worst = (known_first.argmin if least else known_first.argmax)(axis=0).tolist()
-    reduced = (np.fmin if least else np.fmax).reduce
+    worst, reduced = _worst(after, relation, axis=0).tolist(), (np.fmin if relation == ">=" else np.fmax).reduce
     return _Figure(
         before=reduced(before, axis=0),
         after=reduced(after, axis=0),
@@ -306,6 +293,28 @@ def _figure(own: Compared, limit: float | None, tail: float, *, exact: bool) -> 
         rate=[own.rates[k] for k in worst],
         groups=[tuple(name for a in at[k, c].tolist() for name in own.names[a]) for c, k in enumerate(worst)],
     )
+
+
+def _large_enough(own: Compared, limit: float | None, tail: Floats) -> Booleans:
+    """The populations that count on rows which did not choose the rule.
+
+    Those of few rows are left out where enough others can be compared, unless they show, however few, that the limit is
+    exceeded.
+    """
+    large = (own.rows >= FEW_ROWS) & ~np.isnan(own.after)
+    among = large | (large.sum(axis=-1, keepdims=True) < (2 if own.of_pairs else 1))
+    if limit is None or among.all():
+        return np.asarray(among)
+    ends = (own.end(which, tail, kept=False) for which in (np.ones_like(among), among))
+    by_all, by_large = (room(own.requirement.relation, np.array(limit), end) < 0.0 for end in ends)
+    return np.asarray(among | (by_all & ~by_large)[..., None])
+
+
+def _worst(values: Floats, relation: str, *, axis: int) -> npt.NDArray[np.intp]:
+    """Where the figure with the least room stands; undefined ones come last."""
+    if relation == ">=":
+        return np.asarray(np.where(np.isnan(values), np.inf, values).argmin(axis))
+    return np.asarray(np.where(np.isnan(values), -np.inf, values).argmax(axis))
 
 
 def rates_of(requirement: Requirement) -> tuple[Rate, ...]:
