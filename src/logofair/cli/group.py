@@ -32,8 +32,8 @@ _COMMANDS = {
     "explain": ("logofair.cli.commands.explain:explain", "Say in words what a policy does."),
     "federate": ("logofair.cli.commands.federate:federate", "Make fair policies for sites that keep their rows."),
     "fit": ("logofair.cli.commands.fit:fit", "Make fair decision rules, with a certificate."),
-    "frontier": ("logofair.cli.commands.frontier:frontier", "Show what fairness costs for every pair of tolerances."),
-    "recommend": ("logofair.cli.commands.recommend:recommend", "Find the tightest limits these rows can guarantee."),
+    "frontier": ("logofair.cli.commands.tradeoff:frontier", "Show what fairness costs for every pair of tolerances."),
+    "recommend": ("logofair.cli.commands.tradeoff:recommend", "Find the tightest limits these rows can guarantee."),
     "reproduce": (_ADDED, "Run the paper's experiments (with logofair-reproduction)."),
     "train": (_ADDED, "Train a model over sites (with logofair-reproduction)."),
 }

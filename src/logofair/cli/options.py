@@ -243,24 +243,6 @@ def tolerance_option(side: str, where: str, *, default: str | None = None, other
 
 notion_option = name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.", "demographic_parity")
 
-calibration_option = name_option(
-    "--calibration",
-    CALIBRATIONS,
-    f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
-)
-
-basis_option = name_option(
-    "--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"
-)
-
-pooling_option = name_option(
-    "--pooling",
-    POOLING,
-    "What small cells (a group at a site) borrow from their group at other sites: auto (what cross-validation "
-    "supports), none, or full (all sites of a group count as one).",
-    default="auto",
-)
-
 id_option = click.option(
     "--id",
     metavar="COLUMN",
@@ -364,6 +346,23 @@ def short_way(options: dict[str, Any]) -> dict[str, Any]:
     names = ("notion", "local_tolerance", "global_tolerance")
     given = {name: options.pop(name, None) for name in names}
     return {name: constrained(value) for name, value in given.items() if value is not None}
+
+
+rule_options = together(
+    name_option(
+        "--calibration",
+        CALIBRATIONS,
+        f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
+    ),
+    name_option("--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"),
+    name_option(
+        "--pooling",
+        POOLING,
+        "What small cells (a group at a site) borrow from their group at other sites: auto (what cross-validation "
+        "supports), none, or full (all sites of a group count as one).",
+        default="auto",
+    ),
+)
 
 
 report_options = together(

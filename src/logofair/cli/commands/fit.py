@@ -14,8 +14,6 @@ from logofair.cli.options import (
     FORMATS,
     SectionedCommand,
     about_page,
-    basis_option,
-    calibration_option,
     check_format,
     command_of_same_rows,
     confidence_option,
@@ -26,10 +24,10 @@ from logofair.cli.options import (
     json_option,
     name_option,
     path_option,
-    pooling_option,
     read_to_fit,
     report_options,
     requirement_options,
+    rule_options,
     seed_option,
     short_way,
     test_options,
@@ -68,9 +66,7 @@ _HEADING = ("title", "purpose", "author", "decision_word")
 @test_options
 @id_option
 @requirement_options()
-@calibration_option
-@basis_option
-@pooling_option
+@rule_options
 @confidence_option("Also certify with this confidence, such as 0.95, which gaps stay within tolerance on new rows.")
 @name_option(
     "--solver",

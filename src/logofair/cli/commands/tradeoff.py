@@ -1,4 +1,7 @@
-"""``logofair frontier``: what fairness costs, for every pair of a local and a global tolerance."""
+"""``logofair frontier``: what fairness costs, for every pair of a local and a global tolerance.
+
+``logofair recommend``: the tightest limits that these rows can guarantee for new people, and what they cost.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from typing import Any
 import click
 
 from logofair.cli.options import (
+    NOTIONS,
     SectionedCommand,
     about_page,
-    basis_option,
-    calibration_option,
+    command_of_same_rows,
+    confidence_option,
     constrained,
     costs_option,
     data_options,
@@ -23,9 +27,9 @@ from logofair.cli.options import (
     name_option,
     notion_option,
     path_option,
-    pooling_option,
     read_to_fit,
     require_option,
+    rule_options,
     seed_option,
     test_options,
     tolerance,
@@ -77,9 +81,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
 @name_option("--measure", MEASURES, "gap, or ratio: least ratios of the smallest rate to the largest.", "gap")
 @require_option()
 @costs_option()
-@calibration_option
-@basis_option
-@pooling_option
+@rule_options
 @test_options
 @id_option
 @seed_option("Of the calibration's folds.", "random_state")
@@ -124,3 +126,43 @@ def frontier(
     where = rows.source.columns.get("where")
     name = f"{rows.source.name} where {where}" if where else rows.source.name
     show(page, as_json=as_json, verbose=verbose, data=name, table=out and str(out), plot=plot and str(plot))
+
+
+@click.command(
+    cls=SectionedCommand,
+    epilog=examples(
+        "logofair recommend data/together.csv --score score --label label --group sex --site site",
+        "logofair recommend data/together.csv --score score --label label --group sex --site site "
+        "--notion equal_opportunity --confidence 0.9",
+        "logofair recommend data/north.csv --score score --label label --group sex --costs 1,3",
+    ),
+)
+@data_options
+@id_option
+@name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: all that the labels allow]")
+@costs_option()
+@confidence_option("With which everything on the page holds for new people.", 0.95)
+@rule_options
+@seed_option("Of the split: part of what is claimed, so do not try many.", "random_state")
+@verbose_option
+@json_option()
+def recommend(data: Sequence[str], columns: ColumnNames, verbose: bool, as_json: bool, **options: Any) -> None:
+    """Find the tightest limits these rows can guarantee for new people.
+
+    For every notion of fairness: how small a gap these people suffice to guarantee,
+    inside sites and over all, what that costs, and the command that does it. Limits
+    are found by really fitting and certifying, and honestly: everything on the page
+    holds together at the confidence asked for, the search included. Use rows the
+    model was not trained on.
+    """
+    from logofair.cli.console import show, showing_progress
+
+    with showing_progress(quiet=as_json) as progress:
+        from logofair.tradeoff import recommend as search
+        from logofair.words.tradeoffs import recommend_page
+
+        rows, _, arguments = read_to_fit(data, columns, options, progress)
+        found = search(**arguments)
+        about = about_page(rows.source, left_out=rows.dropped)
+        page = recommend_page(found, about, command=command_of_same_rows("fit"))
+    show(page, as_json=as_json, verbose=verbose, data=rows.source.name)
