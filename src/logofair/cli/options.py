@@ -243,12 +243,6 @@ def tolerance_option(side: str, where: str, *, default: str | None = None, other
 
 notion_option = name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.", "demographic_parity")
 
-id_option = click.option(
-    "--id",
-    metavar="COLUMN",
-    help="Ids of people: rows of one id are one person, who stays together in a fit and counts once in every interval.",
-)
-
 
 def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> CostsText | None:
     """Read pairs of numbers, one for all or by site; whether they can be costs is for the library to say."""
@@ -453,10 +447,17 @@ _LAST = (
 )
 
 
+_ID = click.option(
+    "--id",
+    metavar="COLUMN",
+    help="Ids of people: rows of one id are one person, who stays together in a fit and counts once in every interval.",
+)
+
+
 def data_options(command: Command) -> Command:
     """Add DATA and the options that name its columns; the command gets ``data`` (names) and ``columns``."""
     data = click.argument("data", metavar="DATA...", nargs=-1, required=True)
-    found: Command = together(data, *_FIRST, _SITE, *_LAST)(_with_columns(command))
+    found: Command = together(data, *_FIRST, _SITE, *_LAST, _ID)(_with_columns(command))
     return found
 
 

@@ -21,7 +21,6 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
-    id_option,
     json_option,
     name_option,
     number_option,
@@ -60,7 +59,6 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 )
 @data_options
 @click.option("--decision", metavar="COLUMN", help="Existing decisions to audit, in place of scores.")
-@id_option
 @path_option("--policy", "Audit what this policy decides; columns that are not named are as in its fit.")
 @click.option(
     "--against",

@@ -20,7 +20,6 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
-    id_option,
     json_option,
     name_option,
     path_option,
@@ -64,7 +63,6 @@ _HEADING = ("title", "purpose", "author", "decision_word")
 )
 @data_options
 @test_options
-@id_option
 @requirement_options()
 @rule_options
 @confidence_option("Also certify with this confidence, such as 0.95, which gaps stay within tolerance on new rows.")

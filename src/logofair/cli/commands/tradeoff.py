@@ -22,7 +22,6 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
-    id_option,
     json_option,
     name_option,
     notion_option,
@@ -83,7 +82,6 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
 @costs_option()
 @rule_options
 @test_options
-@id_option
 @seed_option("Of the calibration's folds.", "random_state")
 @path_option("--out", "Where to write the table (CSV).")
 @path_option("--plot", "Where to write the picture (SVG).")
@@ -138,7 +136,6 @@ def frontier(
     ),
 )
 @data_options
-@id_option
 @name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: all that the labels allow]")
 @costs_option()
 @confidence_option("With which everything on the page holds for new people.", 0.95)
