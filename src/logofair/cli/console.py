@@ -128,18 +128,8 @@ def lined(lines: Sequence[Sequence[str]]) -> Table:
     return table
 
 
-def spoken(name: str) -> str:
-    """A notion's name as people write it."""
-    return name.replace("_", " ")
-
-
 def titled(title: str, sentences: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Sentences, the first beside a title."""
     for sentence in sentences:
         yield title, sentence
         title = ""
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

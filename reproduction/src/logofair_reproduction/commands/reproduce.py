@@ -91,7 +91,8 @@ def reproduce(
         return
     if show and (given := [name for name, value in part.items() if value]):
         raise InputError(f"--show: writes all results of --out again, so --{given[0]} changes nothing; leave it out.")
-    from logofair.cli.console import counted, notes, page, print_page, showing_progress, titled
+    from logofair.cli.console import notes, page, print_page, showing_progress, titled
+    from logofair.words.phrases import counted
 
     try:
         with showing_progress() as progress:

@@ -169,15 +169,15 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
 
 def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, console: Console) -> None:
     """Print what was trained on what, how it does on the test rows, and what to type next."""
-    from logofair.cli.console import counted, notes, print_page, spoken
-    from logofair.words.phrases import points
+    from logofair.cli.console import notes, print_page
+    from logofair.words.phrases import counted, points
 
     sizes, name = {part: places.size for part, places in rows.parts.items()}, shlex.quote(str(out))
     n_sites = len(set(rows.rows("train").sites.tolist()))
     figures = [
         ("Trained", f"{trained}, on {sizes['train']:,} rows of {rows.data.name} at {counted(n_sites, 'site')}"),
         ("Tested", f"on {sizes['test']:,} other rows; accuracy {points(test.accuracy)} %, score >= 1/2"),
-        ("Gap", f"{_points(test.headline_global.value)} over all sites ({spoken(notion)})"),
+        ("Gap", f"{_points(test.headline_global.value)} over all sites ({notion.replace('_', ' ')})"),
     ]
     if n_sites > 1:
         figures.append(("", f"{_points(test.headline_local.value)} at the site where it is largest"))
