@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 import hashlib
-import io
 import os
 from pathlib import Path
 from typing import Any
@@ -100,42 +97,6 @@ def test_separator_encoding_and_blank_ends_are_found(separator: str, encoding: s
     with open_table(file, wanted, block=5) as table:  # so that blocks end within characters
         assert table.collect().rows() == [("0.5", "Köln"), ("0.25", "Zürich"), (None, "Bonn")]
     assert column_names(file) == ["größe", "Stadt"]
-
-
-@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=6), min_size=1, max_size=6))
-@modest
-def test_cells_come_back_as_the_standard_library_reads_them(tmp_path: Path, cells: list[str]) -> None:
-    buffer = io.StringIO(newline="")
-    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([["id", "g"], *((i, cell) for i, cell in enumerate(cells))])
-    with open_table(written(tmp_path / "a.csv", buffer.getvalue()), {"id": "id", "g": "g"}) as table:
-        got = table.collect().rows()
-    assert got == [(str(i), cell.strip() or None) for i, cell in enumerate(cells)]
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"p,sex\n0.5,F\n0.5", "cut short: its last line has too few fields; write the file again."),
-        ("p,sex\n0.5,ö".encode()[:-1], "cut short: it ends within a character; write it again, in UTF-8."),
-        (b"p,sex\n0.5,\0\n", "is no CSV text (it holds zero bytes); save it as CSV in UTF-8."),
-        (b"p,sex\n0.5,F,3\n", "row 1 has 3 fields, but the first line names 2 columns; put fields that hold"),
-        (b'p,sex\n0.5,"F\n', "cannot be read as CSV"),
-        (b"0.5,F\n0.7,M\n", "its first line holds numbers; the first line must name the columns."),
-        (b"", "is empty; write the file again."),
-        (b"p,sex\n", "has columns but no rows; pass a file with at least one."),
-    ],
-    ids=range(8),
-)
-def test_a_damaged_csv_is_one_sentence(content: bytes, sentence: str, tmp_path: Path) -> None:
-    file = written(tmp_path / "a.csv", content)
-    assert sentence in refused(file, columns=ColumnNames(score="p", group=("sex",)))
-
-
-def test_a_parquet_file_cut_short_is_one_sentence(tmp_path: Path) -> None:
-    pl.DataFrame({"p": [0.5] * 99, "y": [1] * 99, "sex": ["F"] * 99}).write_parquet(tmp_path / "a.parquet")
-    whole = (tmp_path / "a.parquet").read_bytes()
-    for length in (5, len(whole) // 2, len(whole) - 1):
-        assert "cannot be read as Parquet" in refused(written(tmp_path / "a.parquet", whole[:length]))
 
 
 # ---------------------------------------------------------------- columns
@@ -259,11 +220,6 @@ def test_missing_values_are_counted_or_their_rows_left_out(tmp_path: Path) -> No
     )
 
 
-def test_text_among_scores_is_named_with_its_row(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.csv", "p,y,sex\n0.5,1,F\nhigh,0,M\n")
-    assert refused(file).endswith("column 'p': row 2 is 'high', expected numbers; drop or repair such rows.")
-
-
 def test_a_site_for_every_row_is_taken_for_a_mistake(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "id,p,y,sex\n1,0.5,1,F\n2,0.5,0,M\n")
     sentence = refused(file, columns=ColumnNames(score="p", label="y", group=("sex",), site="id"))
@@ -325,8 +281,3 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         replacing(tmp_path / "out.csv"),
     ):
         raise OSError(28, "No space left on device")
-
-
-def test_utf_8_marks_do_not_become_part_of_a_name(tmp_path: Path) -> None:
-    file = written(tmp_path / "a.csv", codecs.BOM_UTF8 + b"p,y,sex\n0.5,1,F\n0.25,0,M\n")
-    assert rows_of(file).groups.tolist() == ["F", "M"]

@@ -36,6 +36,7 @@ from logofair.federation.limits import SiteLimits
 from logofair.files.inputs import ColumnNames
 from logofair.policy.policy import Policy
 from logofair.words.federated import plan_sentences
+from support.commandline import refused
 from support.examples import examples
 
 pytestmark = pytest.mark.federation
@@ -54,15 +55,6 @@ def done(*arguments: object) -> str:
     """What a command that succeeds prints."""
     code, output = run(*arguments)
     assert code == 0, output
-    return output
-
-
-def refused(*arguments: object) -> str:
-    """The one sentence with which a command line is turned down."""
-    code, output = run(*arguments)
-    assert code == 2, output
-    assert output.count("\n") == 1, output
-    assert "Traceback" not in output
     return output
 
 

@@ -143,11 +143,6 @@ def test_numbers_in_a_column_of_text_stay_as_they_are():
     assert without_formulas(table)["id"].to_list() == NUMBERS
 
 
-def test_cells_may_be_separated_by_bars(tmp_path):
-    file = written(tmp_path / "site.csv", "score|group\n0.5|a, b\n")
-    assert read_columns(file, {"group": "group"})["group"].tolist() == ["a, b"]
-
-
 def test_a_source_tells_files_and_columns_but_holds_no_rows():
     source = DataSource("sites", ("a.csv",), "5d41", 3, {"score": "p"})
     assert vars(source) == {
