@@ -114,16 +114,6 @@ def test_sites_that_find_again_nothing_but_their_stored_state_answer_the_same(op
         assert same_policy(policies_of(one, sites)[site], policies_of(other, sites)[site])
 
 
-def test_calibration_resumes_too():
-    sites, plan = small(), plan_of(calibration="temperature")
-    one, other = LocalTransport(clients(sites)), Forgetful(clients(sites))
-    expected, _ = go(plan, one)
-    saved = []
-    found, _ = go(plan, other, save=lambda state: saved.append(encode(decode(encode(state), ServerState))))
-    same_result(found, expected)
-    assert all(decode(each, ServerState).server.plan == plan for each in saved)
-
-
 def test_the_same_request_gets_the_same_reply_and_another_one_under_its_number_is_refused():
     client, messages = heard_by("a")
     for message in messages.values():
