@@ -97,7 +97,7 @@ def changes_table(found: Comparison, accepted: str) -> Table:
 
     lines = tuple(line(at) for at in sorted(order.tolist()))
     more = [f"{rows.size - len(lines):,} more groups change less."] if rows.size > len(lines) else []
-    more += [f"{_changed(found)}."] if found.changed is not None else []
+    more += [f"{capitalised(_changed(found))}."] if found.changed is not None else []
     return Table("Who changes side", ("", f"{accepted} before", "after", "change"), lines, "lrrr", after=" ".join(more))
 
 
