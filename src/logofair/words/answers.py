@@ -11,7 +11,7 @@ from logofair.auditing import Audit, Comparison
 from logofair.auditing.measure import Measured
 from logofair.columns.checks import Floats
 from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NEW_ROWS, NOT_MEASURED, UNCLEAR, Outcome, Outcomes
-from logofair.words.limits import Places, figure, limit, limit_words, shown_first, subject, unit_of
+from logofair.words.limits import Places, figure, headline, limit, limit_words, subject, unit_of
 from logofair.words.phrases import NOTHING, capitalised, counted, listed, name_of, people, points, short_number, span
 from logofair.words.sections import Answer, Cell, CellText, Table, costs, in_points, number, relies
 
@@ -24,7 +24,7 @@ _TABLE_GROUPS = 6  # in the first screen's table
 def fair_answer(judged: Outcomes, places: Places) -> Answer:
     """Return the first tile: the figure told first, before and after, and its limit."""
     question = "Is it fair now?"
-    first = next(iter(shown_first(judged, 1)), None)
+    first = headline(judged)
     if first is None:
         return Answer(question, "", "Nothing required" if not len(judged) else "Not measured")
     now = figure(first, first.after)

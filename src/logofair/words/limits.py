@@ -149,6 +149,11 @@ def shown_first(outcomes: Iterable[Outcome], most: int = _FIRST) -> list[Outcome
     return sorted(judged, key=order)[:most]
 
 
+def headline(outcomes: Iterable[Outcome]) -> Outcome | None:
+    """Return the one to tell first."""
+    return next(iter(shown_first(outcomes, 1)), None)
+
+
 def shown_outcomes(outcomes: Outcomes) -> Outcomes:
     """Return those that a page shows: the evidence or, for want of any, what is proved of the people of the fit.
 
@@ -264,7 +269,7 @@ def limit_tables(outcomes: Outcomes, places: Places) -> Iterator[Table]:
 
 def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
     """Return the places of the headline's requirement before and after, with interval and limit."""
-    worst = next(iter(shown_first(outcomes, 1)), None)
+    worst = headline(outcomes)
     if worst is None:
         return None
     same = [each for each in outcomes if unit_of(each) == unit_of(worst) and subject(each) == subject(worst)]
@@ -300,10 +305,10 @@ def verdict(outcomes: Outcomes, places: Places, how_to_know: str) -> Verdict | N
         return None
     evidence = outcomes.evidence
     if not len(evidence):
-        worst = next(iter(shown_first(outcomes.where(basis=CALIBRATION_ROWS), 1)), None)
+        worst = headline(outcomes.where(basis=CALIBRATION_ROWS))
         found = "" if worst is None else f" On the rows of the fit {_moved(worst, places)}."
         return Verdict(NOT_MEASURED, f"Not tested on other people{': ' if how_to_know else ''}{how_to_know}.{found}")
-    state, worst = outcomes.verdict, next(iter(shown_first(evidence, 1)), None)
+    state, worst = outcomes.verdict, headline(evidence)
     if all(each.basis == NEW_ROWS for each in evidence):
         return Verdict(state, _promise(evidence, places))
     if worst is None:
