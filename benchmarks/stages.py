@@ -37,10 +37,12 @@ STAGES: dict[str, tuple[str, ...]] = {
     ),
     "out-of-fold chances": ("logofair.calibration.crossfit:held_out_chances",),
     "isotonic chances": ("logofair.fitting.solving:isotonic_chances",),
-    "pooling": tuple(
-        f"logofair.fitting.solving:{name}" for name in ("choose", "group_priors", "borrow", "cells_with_borrowed")
+    "pooling": tuple(f"logofair.fitting.solving:{name}" for name in ("choose", "group_priors", "borrow")),
+    "cells and hulls": (
+        "logofair.fitting.solving:build_cells",
+        "logofair.fitting.solving:cells_in_order",
+        "logofair.solvers.problem:make_problem",
     ),
-    "cells and hulls": ("logofair.fitting.solving:ordered_cells", "logofair.solvers.problem:make_problem"),
     "solver": ("logofair.solvers.decomposition:solve_exact", "logofair.solvers.joint:solve_joint"),
     "rules stored": ("logofair.policy.mixtures:reduce",),
     "certificate": ("logofair.solvers.certificate:certify",),
