@@ -19,7 +19,7 @@ from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import DataRows, read_rows
 from logofair.files.tables import column_names, open_table
 from logofair.files.values import as_chances, check_scores, combine_columns, join_groups
-from logofair.files.writing import check_output, replacing
+from logofair.files.writing import LIST, check_output, replacing
 from support.examples import examples
 
 modest = examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -247,12 +247,12 @@ def test_the_source_tells_name_files_columns_and_fingerprint(tmp_path: Path) -> 
 def test_an_output_that_exists_or_has_no_folder_is_refused_before_any_work(tmp_path: Path) -> None:
     there = written(tmp_path / "out.csv", "old")
     with pytest.raises(InputError, match=r"exists already; choose another name or add --force\.$"):
-        check_output(there, force=False)
-    check_output(there, force=True)
+        check_output(there, force=False, endings=LIST)
+    check_output(there, force=True, endings=LIST)
     with pytest.raises(InputError, match="make the folder first"):
-        check_output(tmp_path / "none" / "out.csv", force=True)
+        check_output(tmp_path / "none" / "out.csv", force=True, endings=LIST)
     with pytest.raises(InputError, match="no regular file"):
-        check_output(tmp_path, force=True)
+        check_output(tmp_path, force=True, endings=LIST)
 
 
 def fail_within(target: Path, failure: type[BaseException]) -> None:

@@ -24,7 +24,6 @@ from logofair.files.values import (
     check_scores,
     check_sites,
     combine_columns,
-    group_parts,
     is_number,
     join_groups,
     label_text,
@@ -88,6 +87,8 @@ def read_rows(
     combined = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
     group_columns = [combined.pop(role) for role in parts[0].columns if role.startswith("group ")]
     group = join_groups(group_columns)
+    first = group.is_first_distinct()
+    parts_of_groups = zip(*(column.filter(first) for column in group_columns), strict=True)
     if "site" in combined:
         check_sites(combined["site"].n_unique(), group.len(), columns.site)
     combined["group"] = group
@@ -101,7 +102,7 @@ def read_rows(
         ids=arrays.get("id"),
         dropped=sum(left_out for _, left_out in read),
         source=source_of(files, columns, group.len()),
-        group_parts=group_parts(group_columns, group),
+        group_parts=dict(zip(group.filter(first), parts_of_groups, strict=True)),
     )
 
 

@@ -126,12 +126,6 @@ def join_groups(columns: Sequence[polars.Series]) -> polars.Series:
     return joined
 
 
-def group_parts(columns: Sequence[polars.Series], joined: polars.Series) -> dict[Any, tuple[Any, ...]]:
-    """The values of the columns by the name that `join_groups` gave them."""
-    first = joined.is_first_distinct()
-    return dict(zip(joined.filter(first), zip(*(column.filter(first) for column in columns), strict=True), strict=True))
-
-
 def group_expression(columns: Sequence[Any]) -> Any:
     """The same as an expression on expressions; null where a part is."""
     pl = polars_module()

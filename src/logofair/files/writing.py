@@ -29,31 +29,28 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 POLICY, REPORT, PICTURE, LIST = {".json": "JSON"}, {".html": "HTML", ".htm": "HTML"}, {".svg": "SVG"}, {".csv": "CSV"}
 TABLE = dict.fromkeys((".parquet", ".pq"), "Parquet") | dict.fromkeys((".csv", ".tsv"), "CSV")
 TABLE |= dict.fromkeys((".arrow", ".feather", ".ipc"), "Arrow")
-NO_ENDINGS: Mapping[str, str] = {}  # any name will do
 _LOOK = 0.05  # seconds between two attempts at a lock
 
 
-def check_outputs(
-    outputs: Mapping[str, Path | None], *, force: bool, endings: Mapping[str, Mapping[str, str]] | None = None
-) -> None:
-    """Raise unless a file can be written for each option, and a file of its own; ``endings`` by option."""
+def check_outputs(outputs: Mapping[str, tuple[Path | None, Mapping[str, str]]], *, force: bool) -> None:
+    """Raise unless a file can be written for each option, and a file of its own; with each path its endings."""
     taken: dict[str, str] = {}
-    for option, path in outputs.items():
+    for option, (path, endings) in outputs.items():
         if path is None:
             continue
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
             raise InputError(f"{option}: {path} is the file of {other} too; choose another name for one of them.")
-        check_output(path, force=force, endings=(endings or {}).get(option, NO_ENDINGS))
+        check_output(path, force=force, endings=endings)
 
 
-def check_output(path: Path, *, force: bool, endings: Mapping[str, str] = NO_ENDINGS) -> None:
+def check_output(path: Path, *, force: bool, endings: Mapping[str, str]) -> None:
     """Raise unless a file can be written there, before any work is done.
 
     ``endings`` are those of the kind of file that is written: another would promise another kind.
     """
     file_path(path)
-    if endings and path.suffix.lower() not in endings:
+    if path.suffix.lower() not in endings:
         first: dict[str, str] = {}
         for ending, kind in endings.items():
             first.setdefault(kind, ending)

@@ -110,7 +110,7 @@ def fit(
     see logofair explain and logofair apply.
     """
     check_format(form, as_json=as_json)
-    check_outputs({"--out": out, "--report": report}, force=force, endings={"--out": POLICY, "--report": REPORT})
+    check_outputs({"--out": (out, POLICY), "--report": (report, REPORT)}, force=force)
     if options["confidence"] is not None and options["pooling"] == "full" and options["basis"] == "eta":
         raise InputError(
             "--pooling full: given together with --confidence, whose promises rest on labelled rows of each site "

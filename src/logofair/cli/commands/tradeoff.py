@@ -107,7 +107,7 @@ def frontier(
     shown with the requirements that conflict. Use rows the model was not trained
     on; then make the rules with logofair fit.
     """
-    check_outputs({"--out": out, "--plot": plot}, force=force, endings={"--out": LIST, "--plot": PICTURE})
+    check_outputs({"--out": (out, LIST), "--plot": (plot, PICTURE)}, force=force)
     from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
