@@ -340,7 +340,7 @@ def test_a_site_with_an_empty_cell_takes_part_and_is_told():
         plan = plan_of(**options)
         done = run(plan, sites)
         assert "d" in done.result.sites
-        assert any("group 0" in line for line in done.policies["d"].info.warnings)
+        assert any("Nobody is there: 0 at d" in line for line in done.policies["d"].info.warnings)
         assert done.policies["d"].decide([0.7, 0.2], sensitive_features=[0, 0], ids=[1, 2]).tolist() == [1, 0]
         if plan.solver is None:
             best = central({s: replace(c, labels=np.zeros(len(c.scores))) for s, c in sites.items()}, options)

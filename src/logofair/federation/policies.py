@@ -189,6 +189,5 @@ def _warnings(one: ClientBatch) -> Iterator[FitWarning]:
     # Counted in the noised histogram: warnings from true counts would not be covered by differential privacy.
     counts = np.bincount(rows.groups.codes, rows.weights, minlength=len(plan.groups))
     few = [plan.groups[a] for a in np.flatnonzero(counts < FEW_ROWS)]
-    finding = f"fewer than {FEW_ROWS} rows by the noised counts, so its rates are mostly noise"
     if few:
-        yield FitWarning("few rows", "", finding, tuple((one.state.sites[0], group) for group in few), len(few))
+        yield FitWarning("few noised rows", tuple((one.state.sites[0], group) for group in few), len(few))

@@ -10,7 +10,7 @@ from logofair import __version__
 from logofair.columns.checks import random_number
 from logofair.errors import InputError
 from logofair.fitting.certifying import certify_for_new_rows, check_confidence, split_rows
-from logofair.fitting.solution import NO_MERGED_RULE, STORED_OUTCOMES, Solution, cell_warnings, empty_ratios
+from logofair.fitting.solution import STORED_OUTCOMES, FitWarning, Solution, cell_warnings, empty_ratios
 from logofair.fitting.solving import (
     FitSettings,
     Solved,
@@ -197,7 +197,7 @@ def _make_solution(solved: Solved, requirements: Requirements, calibration: str,
         certificate=solved.certificate,
         requirements=requirements,
         problem=solved.problem,
-        warnings=(*warnings, *([NO_MERGED_RULE] if rows.has_sites and solved.merged is None else [])),
+        warnings=(*warnings, *([FitWarning("no merged rule")] if rows.has_sites and solved.merged is None else [])),
         solver=solved.optimum.solver,
         rounds=solved.optimum.rounds,
         rows=rows,
@@ -220,7 +220,7 @@ def _make_solution(solved: Solved, requirements: Requirements, calibration: str,
         promises=solved.promises,
         version=__version__,
         found=tuple(each.stored for each in outcomes),
-        warnings=tuple(warning.brief() for warning in warned),
+        warnings=tuple(map(str, warned)),
         coin_share=coin_share(cells, policy.mixtures),
         score_blind_rules=score_blind_rules(solved.problem.cells, policy.mixtures),
     )

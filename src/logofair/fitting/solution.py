@@ -14,7 +14,7 @@ from logofair.auditing import Audit, Comparison
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_chances, policy_costs
-from logofair.columns.checks import NAMED, Floats, Label, listed
+from logofair.columns.checks import NAMED, Floats, Label
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
@@ -31,7 +31,6 @@ from logofair.solvers.decomposition import solve_exact
 from logofair.solvers.problem import LEAST_COUNTED, Problem, make_problem, unconstrained
 
 STORED_OUTCOMES = 50  # of each requirement on each basis, in a policy
-_NAMED_BRIEFLY = 3
 _ROWS_AT_ONCE = 1 << 20  # counted at once, so that counting takes little memory
 
 
@@ -308,48 +307,28 @@ def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
 
 @dataclass(frozen=True)
 class FitWarning:
-    """What people should know about some cells; ``str()`` gives the sentence."""
+    """What people should know about some cells, on which a requirement rests on little; ``str()`` gives the sentence.
 
-    kind: str  # "no rows", "no weight", "one row", "one label", "few rows", "unmeasured gap", "group left out", ...
-    about: str  # what the sentence is about besides cells, such as "the gap of the selection rate"; may be empty
-    finding: str  # what was found
-    cells: tuple[tuple[Label | None, Label | None], ...]  # the first (site, group) concerned
-    count: int  # of the cells concerned
+    Kinds are "no rows", "too small", "no weight", "one row", "one label", "few rows", "few noised rows", "unmeasured
+    gap", "group left out", "empty ratio" and "no merged rule".
+    """
+
+    kind: str
+    cells: tuple[tuple[Label | None, Label | None], ...] = ()  # the first (site, group) concerned; None: all of them
+    count: int = 0  # of the cells concerned
+    rate: str = ""  # whose gap or ratio it is about
+    fewest: int = 1  # rows that a cell needs to count
+    thresholds: tuple[float, ...] = ()  # the scores that accept there, at the sites' costs; none: the merged rule does
 
     def __str__(self) -> str:
-        named = [name for name in (_cell_name(*cell) for cell in self.cells) if name]
-        subject = " ".join(part for part in (self.about, listed(named, self.count) if named else "") if part)
-        return f"{subject}: {self.finding}."
+        from logofair.words.proof import warning_sentence
 
-    def brief(self, most: int = _NAMED_BRIEFLY) -> str:
-        """Return the sentence with no more names than this: of many cells their number and the first."""
-        if self.count <= most:
-            return str(self)
-        named = ", ".join(_cell_name(*cell) for cell in self.cells[:most])
-        what = "cells" if any(group is not None for _, group in self.cells) else "sites"
-        about = f"{self.about} {self.count:,} {what}" if self.about else f"{self.count:,} {what}"
-        return f"{about}, such as {named}: {self.finding}."
+        return warning_sentence(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values."""
         cells = [{"site": plain(site), "group": plain(group)} for site, group in self.cells]
         return {"kind": self.kind, "cells": cells, "count": self.count, "sentence": str(self)}
-
-
-NO_MERGED_RULE = FitWarning(
-    "no merged rule",
-    "sites that are not known yet",
-    "no rule meets all requirements over all rows taken as one site, so there is no merged rule for them",
-    (),
-    0,
-)
-
-
-def _cell_name(site: Label | None, group: Label | None) -> str:
-    """A cell, a group at all sites, or a site's name; empty where it is everybody."""
-    if group is None:
-        return "" if site is None else repr(site)
-    return f"group {group!r}" + ("" if site is None else f" at site {site!r}")
 
 
 def cell_warnings(
@@ -362,24 +341,20 @@ def cell_warnings(
     """
     count, one_label = _counted(problem, rows)
     every = problem.cells.rows.reshape(problem.shape)
-    otherwise = "the group's merged rule"
-    if not merged:  # from which score on accepting wins
-        even = np.array([0.5]) if problem.costs is None else np.unique(Costs.of(problem.costs).even)
-        otherwise = "the score from which on accepting wins at the site's costs"
-        if even.size == 1:
-            otherwise = "score >= " + ("1/2" if problem.costs is None else f"{even[0]:.4g}")
-    empty = f"so nothing can be required there and {otherwise} applies"
-    few = f"fewer than {FEW_ROWS} rows, so rates are mostly noise"
-    none = "no rows" if smallest_cell == 1 else f"too small to say, since it has fewer than {smallest_cell} rows"
-    kinds = (
-        ("no rows" if smallest_cell == 1 else "too small", every == 0, f"{none}, {empty}"),
-        ("no weight", (every > 0) & (count == 0), f"only rows of weight 0, {empty}"),
-        ("one row", count == 1, "one row only"),
-        ("one label", (count > 1) & one_label, "rows of one label only"),
-        ("few rows", (count > 1) & (count < FEW_ROWS) & ~one_label, few),
+    thresholds: tuple[float, ...] = ()
+    if not merged:
+        even = [0.5] if problem.costs is None else np.unique(Costs.of(problem.costs).even).tolist()
+        thresholds = tuple(even)
+    absent = {"thresholds": thresholds, "fewest": smallest_cell}
+    kinds: tuple[tuple[str, Booleans, dict[str, Any]], ...] = (
+        ("no rows" if smallest_cell == 1 else "too small", every == 0, absent),
+        ("no weight", (every > 0) & (count == 0), absent),
+        ("one row", count == 1, {}),
+        ("one label", (count > 1) & one_label, {}),
+        ("few rows", (count > 1) & (count < FEW_ROWS) & ~one_label, {}),
     )
-    for kind, which, finding in kinds:
-        yield from _about_cells(kind, which, rows, finding)
+    for kind, which, more in kinds:
+        yield from _about_cells(kind, which, rows, **more)
     for side in ("local", "global"):
         yield from _unmeasured(side, problem, rows)
 
@@ -403,7 +378,6 @@ def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans
 def _unmeasured(side: str, problem: Problem, rows: CalibrationRows) -> Iterator[FitWarning]:
     """Say where a gap is not measured, or leaves a group out, because nobody counts in its rate."""
     local = side == "local"
-    where = ("inside the site" if rows.has_sites else "") if local else "over all sites"
     for k, rate in enumerate(problem.local_rates if local else problem.global_rates):
         regions = problem.inside if local else problem.over_all
         if regions.limits.on_groups[..., k].any():
@@ -414,13 +388,10 @@ def _unmeasured(side: str, problem: Problem, rows: CalibrationRows) -> Iterator[
         places = rows.sites.names if local else (None,)
         blind = np.flatnonzero(required & ~counts.any(axis=1))
         if blind.size:
-            what = f"the gap of the {rate.name}{'' if local else ' over all sites'} cannot be measured"
-            what += " inside" if local and rows.has_sites else ""
             cells = tuple((places[c], None) for c in blind[:NAMED])
-            yield FitWarning("unmeasured gap", what, "fewer than two groups have such a rate", cells, blind.size)
+            yield FitWarning("unmeasured gap", cells, blind.size, rate.name)
         left_out = counts.any(axis=1, keepdims=True) & ~counts & there
-        finding = f"nobody counts in its {rate.name}, so the gap {where}".rstrip() + " leaves it out"
-        yield from _about_cells("group left out", left_out, rows, finding, places)
+        yield from _about_cells("group left out", left_out, rows, places, rate=rate.name)
 
 
 def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
@@ -428,16 +399,16 @@ def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
     for requirement in outcomes.requirements:
         if requirement.measure == "ratio":
             at = [each.site for each in outcomes.where(requirement=requirement) if each.after is None and each.rows]
-            about, cells = f"the ratio of the {requirement.rates[0].name}", tuple((site, None) for site in at[:NAMED])
             if at:
-                yield FitWarning("empty ratio", about, "it says nothing, since nobody is selected", cells, len(at))
+                cells = tuple((site, None) for site in at[:NAMED])
+                yield FitWarning("empty ratio", cells, len(at), requirement.rates[0].name)
 
 
 def _about_cells(
-    kind: str, which: Booleans, rows: CalibrationRows, finding: str, places: tuple[Label | None, ...] | None = None
+    kind: str, which: Booleans, rows: CalibrationRows, places: tuple[Label | None, ...] | None = None, **more: Any
 ) -> Iterator[FitWarning]:
     """A warning about the cells marked, if there are any; by default each place is a site."""
     count, names = int(which.sum()), rows.sites.names if places is None else places
     if count:
         cells = [(names[c], rows.groups.names[a]) for c, a in np.argwhere(which)[:NAMED]]
-        yield FitWarning(kind, "", finding, tuple(cells), count)
+        yield FitWarning(kind, tuple(cells), count, **more)

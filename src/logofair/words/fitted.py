@@ -34,7 +34,7 @@ from logofair.words.limits import (
     verdict,
 )
 from logofair.words.phrases import NOTHING, counted, limit_points, listed, name_of, points, short_number
-from logofair.words.proof import pooling_sentence, proof_sentences, warning_sentences
+from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import (
     Answer,
     Bullets,
@@ -145,7 +145,7 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
     cost += [] if frontier is None else frontier_parts(frontier)
     yield Section("cost", "What does it cost, and who is affected?", tuple(cost))
     rely: list[Part] = [*limit_tables(outcomes.where(basis=NEW_ROWS), places)]
-    warnings = warning_sentences(solution.warnings)
+    warnings = tuple(map(str, solution.warnings))
     rely.append(Bullets(warnings) if warnings else Paragraph("Every group has 30 people or more at every site."))
     rely += [Paragraph(pooling_sentence(solution.pooling))] if len(solution.rows.sites.names) > 1 else []
     yield Section("rely", "Can I rely on it?", tuple(rely))

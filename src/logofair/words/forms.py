@@ -27,7 +27,7 @@ from logofair.words.explained import coins_sentence
 from logofair.words.fitted import solution_facts
 from logofair.words.limits import Places, verdict
 from logofair.words.phrases import counted, people, points, sentence
-from logofair.words.proof import pooling_sentence, proof_sentences, warning_sentences
+from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import templates
 
 _MARKS = re.compile(r"([\\`*_\[\]<>#|~&!$]|:(?=//))")
@@ -193,7 +193,7 @@ def _described(solution: Solution) -> dict[str, Any]:
         ),
         "pooling": pooling_sentence(solution.pooling) if places.several else "",
         "coins": "" if coins is None else coins.text,
-        "warnings": warning_sentences(solution.warnings),
+        "warnings": tuple(map(str, solution.warnings)),
     }
 
 

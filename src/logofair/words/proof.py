@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from logofair.columns.checks import Label
 from logofair.fitting.solution import FitWarning
@@ -12,36 +11,48 @@ from logofair.words.phrases import counted, listed, name_of, points, short_numbe
 
 _NAMED = 3
 _WARNINGS = {
-    "no rows": "Nobody is there: {who}; the group's rule over all sites applies",
-    "too small": "Too few people to count: {who}; the group's rule over all sites applies",
-    "no weight": "Only people of weight 0: {who}; the group's rule over all sites applies",
+    "no rows": "Nobody is there: {who}; {otherwise}",
+    "too small": "Fewer than {fewest} people, too few to count: {who}; {otherwise}",
+    "no weight": "Only people of weight 0: {who}; {otherwise}",
     "one row": "One person only: {who}",
     "one label": "All have the same label: {who}",
     "few rows": "Fewer than 30 people, so that rates are mostly chance: {who}",
-    "unmeasured gap": "Fewer than two groups to compare, so that {about} is not measured: {who}",
-    "group left out": "Nobody counts in the rate, so that a gap leaves the group out: {who}",
-    "empty ratio": "Nobody is selected, so that {about} says nothing: {who}",
+    "few noised rows": "Fewer than 30 people by the noised counts, so that rates are mostly chance: {who}",
+    "unmeasured gap": "Fewer than two groups to compare, so that the gap in {rate} is not measured: {who}",
+    "group left out": "Nobody counts in the {rate}, so that its gap leaves the group out: {who}",
+    "empty ratio": "Nobody is selected, so that the ratio of {rate} says nothing: {who}",
     "no merged rule": "No rule meets all limits over all sites taken as one, so there is none for sites not known yet",
 }
 
 
-def warning_sentences(warnings: Iterable[FitWarning]) -> tuple[str, ...]:
-    """Return all warnings in words, each with a few names at most."""
-    found = []
-    for warning in warnings:
-        named = [_who(*cell) for cell in warning.cells[:_NAMED]]
-        more = warning.count - len(named)
-        who = f"{', '.join(named)} and {more:,} more" if more > 0 else listed(named, _NAMED)
-        form = _WARNINGS.get(warning.kind)
-        words = None if form is None else form.format(who=who or "over all", about=warning.about or "it")
-        found.append(str(warning) if words is None else f"{words}.")
-    return tuple(found)
+def warning_sentence(warning: FitWarning) -> str:
+    """Return a warning in words, with a few names at most.
+
+    Examples
+    --------
+    >>> warning_sentence(FitWarning("few rows", (("north", "M"), ("south", "M")), 2))
+    'Fewer than 30 people, so that rates are mostly chance: M at north and M at south.'
+    """
+    named = [_who(*cell) for cell in warning.cells[:_NAMED]]
+    more = warning.count - len(named)
+    otherwise = "the group's rule over all sites applies"
+    if len(warning.thresholds) == 1:
+        otherwise = f"a score of {short_number(warning.thresholds[0])} accepts"
+    elif warning.thresholds:
+        otherwise = "each site accepts from the score at which its costs break even"
+    text = _WARNINGS[warning.kind].format(
+        who=f"{', '.join(named)} and {more:,} more" if more > 0 else listed(named, _NAMED),
+        rate=warning.rate,
+        fewest=warning.fewest,
+        otherwise=otherwise,
+    )
+    return f"{text}."
 
 
 def _who(site: Label | None, group: Label | None) -> str:
     """A group at a site, or one of the two."""
     if group is None:
-        return "everybody" if site is None else name_of(site, 30)
+        return "over all" if site is None else name_of(site, 30)
     return name_of(group, 30) + ("" if site is None else f" at {name_of(site, 30)}")
 
 

@@ -14,7 +14,7 @@ from logofair.words.about import About, sources_section, title_line
 from logofair.words.answers import interval
 from logofair.words.charts import Curve, Dumbbell, Svg, curves, dumbbells
 from logofair.words.phrases import NOTHING, counted, limit_points, listed, name_of, points, short_number
-from logofair.words.proof import pooling_sentence, warning_sentences
+from logofair.words.proof import pooling_sentence
 from logofair.words.sections import (
     Answer,
     Bullets,
@@ -195,7 +195,7 @@ def _frontier_sections(frontier: Frontier) -> Iterator[Section]:
     ]
     table = table_of(f"Every pair, {_unit(frontier)}", columns, frontier.points, search="Find a pair")
     yield Section("pairs", "Every pair of limits", (table,))
-    rest: list[Part] = [Bullets(sentences)] if (sentences := warning_sentences(frontier.warnings)) else []
+    rest: list[Part] = [Bullets(sentences)] if (sentences := tuple(map(str, frontier.warnings))) else []
     if frontier.infeasible:
         rest.append(Bullets(tuple(f"{_where(frontier, each)}: {each.error}" for each in frontier.infeasible)))
     if frontier.has_sites:
