@@ -45,16 +45,16 @@ def test_people_of_unknown_category_are_counted_once_for_each_table_and_are_in_n
 @pytest.mark.parametrize(
     ("decisions", "sex", "why"),
     [
-        ([0, 0, 0], ["F", "F", "M"], "nobody is selected"),
-        ([1, 0, 1], ["F", "F", "F"], "fewer than two categories"),
-        ([1, 0, 1], [None, None, None], "every category is unknown"),
+        ([0, 0, 0], ["F", "F", "M"], "nobody selected"),
+        ([1, 0, 1], ["F", "F", "F"], "fewer than two rates"),
+        ([1, 0, 1], [None, None, None], "no categories"),
     ],
 )
 def test_a_ratio_that_is_undefined_is_none_with_a_reason(decisions, sex, why):
     (table,) = impact_ratios(decisions, categories={"sex": sex}).tables
     assert all(each.ratio is None for each in table.categories)
     assert table.floor is None
-    assert why in table.why_no_ratio
+    assert why == table.why_no_ratio
 
 
 def test_categories_below_two_percent_are_marked_and_ratios_stand_without_them_too():

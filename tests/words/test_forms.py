@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 import logofair
 from logofair.auditing import impact_ratios
 from logofair.words import About, form_text, in_memory
+from logofair.words.audited import NO_RATIO
 from logofair.words.forms import code, escaped, one_line, yaml_lines
 from support.examples import examples
 
@@ -89,7 +90,7 @@ def test_ll144_has_a_table_by_each_column_and_by_all_of_them():
 def test_ll144_says_that_a_ratio_is_undefined_and_why(decisions, sex):
     found = impact_ratios(decisions, categories={"sex": sex})
     text = form_text("ll144", found)
-    assert f"Impact ratios are undefined: {found.tables[0].why_no_ratio}." in text
+    assert f"Impact ratios are undefined: {NO_RATIO[found.tables[0].why_no_ratio]}." in text
     assert "| undefined |" in text
 
 

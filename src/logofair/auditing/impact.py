@@ -55,8 +55,8 @@ class CategoryTable:
 
     ``gap`` is the largest selection rate less the smallest, with its noise floor. ``floor`` and ``detectable`` are the
     noise floor of the smallest ratio: its mean and its 5% quantile on these people, were all rates equal; None where
-    there is nothing to compare. ``why_no_ratio`` says why ratios are undefined; empty
-    where they are not.
+    there is nothing to compare. ``why_no_ratio`` is "no categories", "nobody selected" or "fewer than two
+    rates" where ratios are undefined; empty where they are not.
 
     Examples
     --------
@@ -180,8 +180,7 @@ def _table(tally: Tally, names: Sequence[tuple[Any, ...]], by: tuple[str, ...], 
     """The table of the columns ``by``; ``names`` are the categories of the tally's groups in these columns."""
     known = [name for name in dict.fromkeys(names) if None not in name]
     if not known:
-        nobody = Gap(None, "selection rate", reason="every category is unknown")
-        return CategoryTable(by, (), people, nobody, None, None, "every category is unknown")
+        return CategoryTable(by, (), people, Gap(None, "selection rate"), None, None, "no categories")
     gathered = tally.gathered([-1 if None in name else known.index(name) for name in names], len(known))
     side = Side.of(DEMOGRAPHIC_PARITY.rates, tuple(known), (None,), gathered)
     counts, rates = gathered.people[0, :, -1], side.measured_rates(0)["selection rate"]
@@ -192,9 +191,9 @@ def _table(tally: Tally, names: Sequence[tuple[Any, ...]], by: tuple[str, ...], 
         for at, name in enumerate(known)
     )
     floor = detectable = None
-    why = "" if any(ratio is not None for ratio in ratios) else "nobody is selected in any category"
+    why = "" if any(ratio is not None for ratio in ratios) else "nobody selected"
     if sum(rate is not None for rate in rates.values()) < 2:
-        why = "fewer than two categories have a selection rate"
+        why = "fewer than two rates"
     if not why:
         floor, detectable = map(value_of, ratio_floor(side.values[0, 0], side.effective[0, 0], "selection rate"))
     return CategoryTable(by, found, people - int(counts.sum()), side.gap(), floor, detectable, why)

@@ -33,7 +33,7 @@ from logofair.reportable import Reportable
 
 @dataclass(frozen=True)
 class Gap:
-    """The largest rate over the groups minus the smallest; ``value`` is None where ``reason`` says why.
+    """The largest rate over the groups minus the smallest; ``value`` is None where fewer than two groups have a rate.
 
     ``highest`` and ``lowest`` are the groups concerned, ``site`` is None for all sites together. ``value`` is a
     :class:`Measured`; its interval is None where the rate is not the share of some rows that is accepted.
@@ -49,11 +49,9 @@ class Gap:
     highest: Label | None = None
     lowest: Label | None = None
     site: Label | None = None
-    reason: str | None = None
 
     def __str__(self) -> str:
-        what = self.reason if self.value is None else self.rate
-        what = f"{what}, {self.highest!r} over {self.lowest!r}" if self.value else what
+        what = f"{self.rate}, {self.highest!r} over {self.lowest!r}" if self.value else self.rate
         what = f"{what}{'' if self.site is None else f', site {self.site!r}'}"
         figure, _, rests = str("undefined" if self.value is None else self.value).partition(" (")
         return f"{figure} ({what}{f'; {rests}' if rests else ')'}"
@@ -67,7 +65,23 @@ class Gap:
         """Return plain values, ready for JSON."""
         named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "site")}
         figure = {"value": None} if self.value is None else self.value.as_dict()
-        return figure | {"rate": self.rate} | named | {"reason": self.reason}
+        return figure | {"rate": self.rate} | named | {"reason": "fewer than two rates" if self.value is None else None}
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """A figure that could not be measured; ``str()`` gives the sentence."""
+
+    figure: str  # the name of a rate, "accuracy" or "cost"
+    reason: str  # "no labels", "no rows", "no weight" or "not finite"
+    group: Label | None = None
+    site: Label | None = None
+    label: int | None = None  # which the figure counts alone
+
+    def __str__(self) -> str:
+        from logofair.words.audited import undefined_sentence
+
+        return undefined_sentence(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +222,7 @@ class Side:
         k, c = int(at[0]) + (rate or 0), int(at[1]) + (place or 0)
         name, gap = self.rates[k].name, float(self.gaps[k, c])
         if math.isnan(gap):
-            have = f"a {name} on {self.fewest} rows or more" if self.fewest > 1 else f"a defined {name}"
-            site = None if place is None else self.sites[place]
-            return Gap(None, name, site=site, reason=f"fewer than two groups have {have}")
+            return Gap(None, name, site=None if place is None else self.sites[place])
         floor = detectable = math.nan
         if rate is None or place is None:
             if place is not None:
@@ -248,24 +260,22 @@ class Side:
             for k, rate in enumerate(self.rates)
         }
 
-    def undefined(self, place: int) -> Iterator[str]:
-        """Sentences on the undefined rates of one site, with the reason of each."""
-        site = self.sites[place]
+    def undefined(self, place: int) -> Iterator[Undefined]:
+        """The undefined rates of one site, with the reason of each."""
         for k, a in np.argwhere(np.isnan(self.values[:, place])).tolist():
             counting = counting_labels(self.rates[k])
-            those = f"rows with label {counting[0]}" if len(counting) == 1 else "rows"
-            why = "its value is not finite"
+            reason = "not finite"
             if not self.tally.rows[place, a, counting].any():
-                why = f"no {those}"
+                reason = "no rows"
             elif not self.tally.mass[place, a, counting].any():
-                why = f"all {those} have weight 0"
-            where = f"group {self.groups[a]!r}{'' if site is None else f' at site {site!r}'}"
-            yield f"{self.rates[k].name} of {where} is undefined: {why}"
+                reason = "no weight"
+            label = counting[0] if len(counting) == 1 else None
+            yield Undefined(self.rates[k].name, reason, self.groups[a], self.sites[place], label)
 
 
 @dataclass(frozen=True)
 class SiteAudit:
-    """One site: its rows, accuracy, cost, rates, gaps, and a sentence for every rate that is undefined.
+    """One site: its rows, accuracy, cost, rates, gaps, and every rate that is undefined.
 
     ``gap`` is the largest of the ``gaps`` of all rates, ``large_gap`` the largest between rates that rest on 30 rows or
     more.
@@ -273,8 +283,9 @@ class SiteAudit:
     Examples
     --------
     >>> from logofair.auditing import audit
-    >>> audit([1, 0, 0], [1, 0, 1], sensitive_features=["M", "F", "F"], sites=["a", "a", "b"]).by_site[1].undefined
-    ("selection rate of group 'M' at site 'b' is undefined: no rows",)
+    >>> found = audit([1, 0, 0], [1, 0, 1], sensitive_features=["M", "F", "F"], sites=["a", "a", "b"])
+    >>> print(*found.by_site[1].undefined)
+    selection rate of M at b is undefined: nobody is there
     """
 
     site: Label
@@ -284,7 +295,7 @@ class SiteAudit:
     large_gap: float | None
     rates: dict[str, dict[Label, Measured | None]]
     gaps: tuple[Gap, ...]
-    undefined: tuple[str, ...]
+    undefined: tuple[Undefined, ...]
     cost: Measured | None = None
 
 
@@ -432,10 +443,10 @@ class Audit(Reportable):
         return int((self.local.rows < FEW_ROWS).any(axis=(0, 2)).sum())
 
     @property
-    def undefined(self) -> tuple[str, ...]:
-        """A sentence for everything that could not be measured, with its reason."""
+    def undefined(self) -> tuple[Undefined, ...]:
+        """Everything that could not be measured, with its reason."""
         unlabelled = () if self.local.tally.labelled else ("accuracy", "cost") if self.costs else ("accuracy",)
-        found = [f"{figure} is undefined: there are no labels" for figure in unlabelled]
+        found = [Undefined(figure, "no labels") for figure in unlabelled]
         found += self.global_.undefined(0)
         if self.local is not self.global_:
             for place in np.flatnonzero(np.isnan(self.local.values).any((0, 2))).tolist():

@@ -102,7 +102,7 @@ class Comparison:
             "groups": list(self.groups),
             "methods": [outcome.as_dict() for outcome in self.outcomes],
             "small": base.small_as_dict(),
-            "undefined": list(base.undefined),
+            "undefined": list(map(str, base.undefined)),
             "warnings": list(self.warnings),
         }
 

@@ -8,6 +8,7 @@ from typing import Any
 from logofair.auditing import Audit, Comparison, Gap, ImpactRatios
 from logofair.auditing.files import ComparedRules, FileAudit
 from logofair.auditing.impact import CategoryTable
+from logofair.auditing.result import Undefined
 from logofair.columns.checks import Label
 from logofair.files.inputs import ColumnNames
 from logofair.outcomes import FEW_ROWS, Outcomes
@@ -50,6 +51,17 @@ _IN_FIT = {
 _SITES_DRAWN = 6  # beside those over all
 _SITES_NAMED = 3
 _SELECTIVE = "everybody left was accepted; of people who were rejected no rate of right and wrong can be known"
+NO_RATIO = {
+    "no categories": "every category is unknown",
+    "nobody selected": "nobody is selected in any category",
+    "fewer than two rates": "fewer than two categories have a selection rate",
+}
+_UNDEFINED = {
+    "no labels": "there are no labels",
+    "no rows": "nobody{those} is there",
+    "no weight": "all{those} have weight 0",
+    "not finite": "its value is not finite",
+}
 _WITHOUT_LABELS = "there are no labels (--label), so only selection rates can be judged"
 
 
@@ -220,9 +232,19 @@ def _ratios_table(table: CategoryTable) -> Table:
         figure = Cell(NOTHING if ratio is None else f"{ratio:.2f}", ratio)
         lines.append((name_of(each.name, 30), number(each.people), in_points(each.rate), figure, could))
     unknown = f"{people(table.unknown)} of unknown category" if table.unknown else ""
-    after = "; ".join(filter(None, (unknown, f"no ratio: {table.why_no_ratio}" if table.why_no_ratio else "")))
+    after = "; ".join(
+        filter(None, (unknown, f"no ratio: {NO_RATIO[table.why_no_ratio]}" if table.why_no_ratio else ""))
+    )
     head = (f"by {' and '.join(table.by)}", "people", "rate in %", "ratio", "could be")
     return Table("Impact ratios", head, tuple(lines), "lrrrl", after=sentence(after) if after else "")
+
+
+def undefined_sentence(found: Undefined) -> str:
+    """Return why a figure could not be measured."""
+    whose = "" if found.group is None else f" of {name_of(found.group)}"
+    where = "" if found.site is None else f" at {name_of(found.site)}"
+    why = _UNDEFINED[found.reason].format(those="" if found.label is None else f" with label {found.label}")
+    return f"{found.figure}{whose}{where} is undefined: {why}"
 
 
 def found_gap(gap: Gap) -> str:

@@ -23,6 +23,7 @@ from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.words.about import About, data_facts, made_facts
+from logofair.words.audited import NO_RATIO
 from logofair.words.explained import coins_sentence
 from logofair.words.fitted import solution_facts
 from logofair.words.limits import Places, verdict
@@ -80,7 +81,7 @@ def _environment() -> Environment:
     made = templates(lambda value: value if isinstance(value, Markdown) else escaped(value), autoescape=False)
     made.filters.update(code=code, sentence=sentence, figure=_text, people=people, md=Markdown)
     made.filters["percent"] = lambda share: f"{points(share)} %"
-    made.globals.update(version=__version__, small=f"{points(SMALL_SHARE, 0)} %")
+    made.globals.update(version=__version__, no_ratio=NO_RATIO, small=f"{points(SMALL_SHARE, 0)} %")
     made.globals["ratio"] = lambda value: _text(value) if value is None else f"{_text(value)} ({_interval(value)})"
     made.globals["fill"] = lambda what: Markdown(f"**To be filled in:** {what}")
     return made
