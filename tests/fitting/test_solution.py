@@ -92,17 +92,23 @@ def test_an_empty_cell_takes_the_base_rule_where_there_is_no_merged_rule():
 
 @pytest.mark.usefixtures("no_merged_rule")
 @pytest.mark.parametrize(
-    ("costs", "threshold", "said"),
+    ("costs", "threshold", "thresholds", "said"),
     [
-        ((1, 3), 0.25, "score >= 0.25 applies"),
-        ({"north": (1, 3), "south": (2, 0.5)}, 0.8, "accepting wins at the site's costs applies"),
+        ((1, 3), 0.25, (0.25,), "a score of 0.25 accepts"),
+        (
+            {"north": (1, 3), "south": (2, 0.5)},
+            0.8,
+            (0.25, 0.8),
+            "each site accepts from the score at which its costs break even",
+        ),
     ],
 )
-def test_an_empty_cell_is_decided_at_its_sites_costs_where_there_is_no_merged_rule(costs, threshold, said):
+def test_an_empty_cell_is_decided_at_its_sites_costs_where_there_is_no_merged_rule(costs, threshold, thresholds, said):
     table = rows(*FULL[:3])
     for more in ({}, {"confidence": 0.9}):
         solution = fit(table, costs=costs, **more)
-        assert about(solution, "group 'M' at site 'south'", "no rows", said)
+        (empty,) = about(solution, "no rows", ("south", "M"), thresholds=thresholds)
+        assert str(empty) == f"Nobody is there: M at south; {said}."
         near = [threshold - 0.01, threshold]
         decided = solution.policy.probabilities(near, sensitive_features=["M", "M"], sites=["south", "south"])
         assert decided.tolist() == [0, 1]
@@ -112,7 +118,7 @@ def test_an_empty_cell_is_decided_at_its_sites_costs_where_there_is_no_merged_ru
 @pytest.mark.parametrize("calibration", ["none", "beta", "isotonic"])
 def test_a_cell_of_one_row_is_named(notion, calibration):
     solution = fit(rows(*FULL[:3], ("south", "M", [0.7], [1])), notion=notion, calibration=calibration)
-    assert about(solution, "group 'M' at site 'south'", "one row only")
+    assert about(solution, "one row", ("south", "M"))
     assert solution.certificate.holds
 
 
@@ -122,21 +128,21 @@ def test_a_cell_of_one_row_is_named(notion, calibration):
 def test_a_cell_of_one_label_is_named(label, basis, notion):
     table = rows(*FULL[:3], ("south", "M", many(seed=9), [label] * 40))
     solution = fit(table, notion=notion, basis=basis)
-    assert about(solution, "group 'M' at site 'south'", "rows of one label only")
+    assert about(solution, "one label", ("south", "M"))
     assert solution.certificate.holds
 
 
 def test_with_labels_a_rate_of_nobody_is_said_to_be_unmeasured():
     table = rows(*FULL[:3], ("south", "M", many(seed=9), [0] * 40))
     solution = fit(table, notion="equalized_odds", basis="labels")
-    assert about(solution, "gap of the true positive rate cannot be measured inside 'south'")
-    assert not about(solution, "gap of the false positive rate cannot be measured")
+    assert about(solution, "unmeasured gap", ("south", None), rate="true positive rate")
+    assert not about(solution, "unmeasured gap", rate="false positive rate")
 
 
 def test_a_third_group_whose_rate_nobody_counts_in_is_said_to_be_left_out():
     extra = [("north", "X", many(seed=7)), ("south", "X", many(seed=8), [0] * 40)]
     solution = fit(rows(*FULL, *extra), notion="equal_opportunity", basis="labels")
-    assert about(solution, "group 'X' at site 'south'", "nobody counts in its true positive rate", "inside the site")
+    assert about(solution, "group left out", ("south", "X"), rate="true positive rate")
     assert not about(solution, "unmeasured gap")
 
 
