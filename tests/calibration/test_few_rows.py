@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from logofair.calibration import Sample, cross_fit, fit_calibrator, fits
 from logofair.calibration.federated import Levels, calibration_counts, calibration_sums, cell_calibrators, fold_rows
-from logofair.calibration.fits import clipped_counts, summed_at
+from logofair.calibration.fits import clipped_counts, summed_as
 from logofair.calibration.maps import Units
 
 METHODS = ("beta", "platt", "temperature")
@@ -46,7 +46,7 @@ def of_levels(calibrator):
 def test_whatever_is_summed_has_enough_rows_when_any_one_site_takes_its_own_off(rows, fed):
     counts = np.array(rows, dtype=float)  # (sites, groups)
     of_groups, everybody = clipped_counts(counts)
-    places = summed_at(of_groups.sum(axis=0), float(everybody.sum()), np.array(fed))
+    places = summed_as(of_groups.sum(axis=0), float(everybody.sum()), np.array(fed))
     for place in set(places.tolist()) - {-1}:
         inside = places == place
         own = counts[:, inside].sum(axis=1)
@@ -118,7 +118,7 @@ def test_a_federation_and_one_place_give_every_group_and_cell_the_same_map(metho
         dealt.append(fold_rows(method, alone, [np.random.default_rng(site)]))
     rows = np.array([np.bincount(each.sample.group_codes, minlength=groups) for each in dealt], dtype=float)
     of_groups, everybody = clipped_counts(rows)
-    places = summed_at(of_groups.sum(axis=0), float(everybody.sum()))
+    places = summed_as(of_groups.sum(axis=0), float(everybody.sum()))
     levels = Levels.start(method, places, least_gain=1e-11, slack=1e-11)
     levels = levels.count(np.concatenate([calibration_counts(each, places) for each in dealt]).sum(axis=0))
     while not levels.done:

@@ -102,7 +102,7 @@ def fold_rows(method: str, sample: Sample, rngs: Sequence[np.random.Generator], 
 def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
     """Count each site's rows by label, fit and group, (sites, 2, m, fits, groups); the mass stands last.
 
-    ``places`` are the groups as which groups are counted (:func:`~logofair.calibration.fits.summed_at`). For "platt"
+    ``places`` are the groups as which groups are counted (:func:`~logofair.calibration.fits.summed_as`). For "platt"
     alone the sum of ``logit(score)`` stands before the mass: with it Platt's targets, which depend on the counts of all
     sites, take no round of their own.
     """
@@ -194,7 +194,7 @@ class Levels:
     ) -> Levels:
         """Begin with the groups at the identity map, and with all rows at maps of smaller slopes.
 
-        ``places`` are those of :func:`~logofair.calibration.fits.summed_at`, ``least_gain`` and ``slack`` those of
+        ``places`` are those of :func:`~logofair.calibration.fits.summed_as`, ``least_gain`` and ``slack`` those of
         :class:`Descent`: both should exceed the rounding of summed losses.
         """
         family = FAMILIES[method]

@@ -1,10 +1,15 @@
-"""Logistic maps of all rows, every group and every cell: several fits side by side, each without one fold.
+"""Cross-fitted logistic calibration: maps of all rows, every group and every cell, in one fit for each fold left out.
+
+The levels are nested: the map of all rows is the centre of the groups' prior, and a group's map that of its cells'.
 
 The fits of a unit (all rows, a group or a cell) share most of their rows, so they have one starting point: sums over
 the rows there, by cell and fold, give each fit its first Newton step. The starting point is the optimum of the fit that
 leaves out nothing. That fit comes first, and starts at the optimum for a few hundred coarse rows (means of the unit's
 rows of about equal scores), or at the group's map where a cell has too few rows for that. Then the other fits go on,
 each by itself, until their steps are small.
+
+In shapes, k is the number of a map's parameters and m that of the sums a Newton step takes (:meth:`Runs.sums`): the
+log-loss, its gradient and its Hessian, 1 + k + k(k+1)/2 in all.
 """
 
 from __future__ import annotations
@@ -36,21 +41,21 @@ NO_FOLD = -1
 # were left, their sums would reveal each row's score and label. So a group has a map of its own only if, whichever site
 # is left out, the others have this many of its rows: about 50 in each of five folds.
 LEAST_ROWS = 250
-# A site can subtract its own part, and another may lie about its rows: under secure sums these rows must be at 2, 5 or
-# 25 sites that hold an equal part of them each, and one site more must claim such a part.
+# Under secure sums a site may also lie about its rows. So a group has a map of its own only if at least 3 sites have a
+# half of these rows each, 6 sites a fifth or 26 sites a twenty-fifth: without any one of them there are enough.
 PARTS = (2, 5, 25)
-# A fit has converged when its next step, which is still taken, would gain less than this many nats per row. On units of
-# 20 to 100,000 rows no chance was off by more than 14 times as much after that step. With fewer rows in all than the
-# second number the tolerance is smaller in proportion, since more steps cost nothing.
+# A fit has converged when its next step, which is still taken, would gain less than this many nats per row. Measured on
+# units of 20 to 100,000 rows, no chance was then off by more than 14 times that number. With fewer rows in all than
+# _FULL_ROWS the tolerance is smaller in proportion, since more steps cost nothing.
 _LEAST_GAIN, _FULL_ROWS = 2e-6, 1_000_000
-# Coarse rows are means over classes of log-odds between -8 and 8. There are so many classes at least and at most, and
-# so many rows in each on average.
+# A coarse row is the mean of the rows whose log-odds fall into one bin, with equal bins between -8 and 8: one for every
+# _ROWS_PER_BIN rows of an average cell, up to _MOST_BINS. Cells too small for _FEWEST_BINS have no coarse rows.
 _WIDEST_ODDS = 8.0
-_FEWEST_CLASSES, _MOST_CLASSES = 16, 512
-_ROWS_PER_CLASS = 8
-# Where cells have this many rows on average, each run's are replaced by means over bins of log-odds, so many in a unit:
-# no chance moves by more than 1e-6.
-_LARGE_CELL, _BINS_PER_UNIT = 20_000, 128
+_FEWEST_BINS, _MOST_BINS = 16, 512
+_ROWS_PER_BIN = 8
+# Where cells have _LARGE_CELL rows on average, means over finer bins stand for the rows from the beginning, _FINE_BINS
+# to a log-odds interval of length 1: no chance moves by more than 1e-6.
+_LARGE_CELL, _FINE_BINS = 20_000, 128
 _CELLS_AT_ONCE = 4_000  # so many small cells are fitted in one vectorised pass
 
 
@@ -62,24 +67,25 @@ def clipped_counts(rows: Floats) -> tuple[Floats, Floats]:
     return np.minimum(rows, LEAST_ROWS), np.minimum(rows.sum(axis=1), LEAST_ROWS)
 
 
-def summed_at(rows: Floats, everybody: float, fed: Booleans | None = None) -> Indices:
-    """The group as which each group's rows are summed above the cells, -1: not summed; from totals of clipped counts.
+def summed_as(rows: Floats, everybody: float, enough_sites: Booleans | None = None) -> Indices:
+    """For each group the number of the group with which its rows are summed over sites, -1: its rows stay at the sites.
 
-    A group with enough rows is summed as itself, and only such groups make up all rows. Where no group has enough, but
-    all together have, they are summed as one. ``fed`` says which groups enough sites contribute to, where that matters.
+    ``rows`` and ``everybody`` are the totals of :func:`clipped_counts`. A group with enough rows is summed by itself,
+    and the map of all rows is fitted on such groups alone. Where no group has enough, but all together have, all are
+    summed under the number 0. ``enough_sites`` says of which groups enough sites have rows (under secure sums).
 
     Examples
     --------
-    >>> summed_at(np.array([900.0, 300.0, 700.0]), 1000.0).tolist()
+    >>> summed_as(np.array([900.0, 300.0, 700.0]), 1000.0).tolist()
     [0, -1, 2]
-    >>> summed_at(np.array([300.0, 400.0]), 700.0).tolist(), summed_at(np.array([60.0, 90.0]), 150.0).tolist()
+    >>> summed_as(np.array([300.0, 400.0]), 700.0).tolist(), summed_as(np.array([60.0, 90.0]), 150.0).tolist()
     ([0, 0], [-1, -1])
     """
-    fed = np.ones(rows.size, dtype=bool) if fed is None else fed
-    large = (rows >= 2 * LEAST_ROWS) & fed
+    allowed = np.ones(rows.size, dtype=bool) if enough_sites is None else enough_sites
+    large = (rows >= 2 * LEAST_ROWS) & allowed
     if large.any():
         return np.where(large, np.arange(rows.size), -1)
-    return np.full(rows.size, 0 if everybody >= 2 * LEAST_ROWS and fed.any() else -1)
+    return np.full(rows.size, 0 if everybody >= 2 * LEAST_ROWS and allowed.any() else -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +112,10 @@ class FoldRuns:
         *,
         by_row: bool = False,
     ) -> FoldRuns:
-        """From columns by cell, fold and score; ``counts`` are the rows of each cell and fold; ``by_row``: no bins."""
+        """From columns sorted by cell, fold and score, with the number of rows of each cell and fold in ``counts``.
+
+        ``by_row`` keeps every row, also where cells are large.
+        """
         present = np.flatnonzero(counts)
         starts = np.concatenate(([0], np.cumsum(counts.ravel()[present])))
         cell, fold = np.divmod(present, counts.shape[1])
@@ -124,7 +133,7 @@ class FoldRuns:
         return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
 
     def of_sites(self, sites: slice) -> FoldRuns:
-        """The runs of some sites, whose numbers begin at 0 again."""
+        """The runs of some sites, which are numbered from 0 again."""
         units = Units(self.units.n_groups, sites.stop - sites.start)
         first, last = np.searchsorted(self.cell, np.array([sites.start, sites.stop]) * units.n_groups)
         starts = self.runs.starts[first : last + 1]
@@ -140,14 +149,14 @@ class FoldRuns:
     @cached_property
     def mass(self) -> Floats:
         """Summed weights of each cell in each fold, (cells, folds)."""
-        places = self.cell * self.folds + self.fold
-        mass = np.bincount(places, self.runs.mass, self.units.n_cells * self.folds)
+        keys = self.cell * self.folds + self.fold
+        mass = np.bincount(keys, self.runs.mass, self.units.n_cells * self.folds)
         return mass.reshape(-1, self.folds).astype(np.float64)
 
     def by_label(self, size: int) -> Floats:
-        """Sums over the rows of each label by unit and fold, (2, m, units, folds), with units as in :meth:`sums`.
+        """Sums over the rows of each label by unit and fold, (2, sums, units, folds), with units as in :meth:`sums`.
 
-        The last is the weight; before it stand, for Platt's targets alone, the features that vary.
+        The last sum is the weight. Platt's targets need the features too (without the intercept): they come first.
         """
         weights = 1.0 if self.runs.weights is None else self.runs.weights
         positives = np.asarray(self.runs.targets * weights, dtype=np.float64)
@@ -160,22 +169,22 @@ class FoldRuns:
         return np.stack(found)
 
     def seen(self, size: int, without: Indices) -> Floats:
-        """Summed weights of each unit outside the fold that each fit leaves out, (fits * size,)."""
+        """The weight of each unit's rows that each fit sees, those outside its fold, (fits * size,)."""
         mass = np.asarray(self.mass.reshape(1, -1, size, self.folds).sum(axis=1))
         return np.asarray(_outside(mass, without)[0])
 
     @property
     def places(self) -> Indices:
-        """The group as which each group's rows are summed above the cells (:func:`summed_at`); of one site, itself."""
+        """How groups are summed over sites (:func:`summed_as`); with one site, each by itself."""
         units = self.units
         if units.n_sites == 1:
             return np.arange(units.n_groups)
         rows = np.bincount(self.cell, self.counts, units.n_cells).reshape(-1, units.n_groups)
         of_groups, of_all = clipped_counts(rows.astype(np.float64))
-        return summed_at(of_groups.sum(axis=0), float(of_all.sum()))
+        return summed_as(of_groups.sum(axis=0), float(of_all.sum()))
 
     def summed(self, places: Indices) -> FoldRuns:
-        """The rows that count above the cells, each in the cell of the group as which it is summed."""
+        """The rows that are summed over sites, each moved to the cell of the group with which it is summed."""
         groups = self.units.n_groups
         if np.array_equal(places, np.arange(groups)):
             return self
@@ -184,30 +193,31 @@ class FoldRuns:
         cell = (self.cell - self.cell % groups + place)[stay]
         return replace(self, runs=self.runs.keep(stay), cell=cell, fold=self.fold[stay], counts=self.counts[stay])
 
-    def coarse(self, size: int, classes: int) -> FoldRuns:
-        """Means of rows by class of log-odds in place of the rows: in one fold, one run for each unit that has rows."""
-        runs, unit, per_odds = self.runs, self.cell % size, classes / (2.0 * _WIDEST_ODDS)
-        place = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
-        place *= per_odds
-        keys = np.clip(place, 0, classes - 1, out=place).astype(np.int64)
-        del place  # eight bytes a row, before more are made
-        keys += np.repeat((unit * classes).astype(narrowest(size * classes)), np.diff(runs.starts))
+    def coarse(self, size: int, bins: int) -> FoldRuns:
+        """Means of rows by bin of log-odds in place of the rows: in one fold, one run for each unit that has rows."""
+        runs, unit, scale = self.runs, self.cell % size, bins / (2.0 * _WIDEST_ODDS)
+        position = sum(runs.columns[1:], runs.columns[0]) + _WIDEST_ODDS
+        position *= scale
+        keys = np.clip(position, 0, bins - 1, out=position).astype(np.int64)
+        del position  # frees eight bytes a row before the next arrays are made
+        keys += np.repeat((unit * bins).astype(narrowest(size * bins)), np.diff(runs.starts))
         of_rows: list[Floats | Binary | None] = [None, *runs.columns, runs.targets]
         if runs.weights is not None:
             of_rows = [runs.weights, *(column * runs.weights for column in (*runs.columns, runs.targets))]
-        mass, *sums = (np.bincount(keys, column, size * classes).astype(np.float64) for column in of_rows)
+        mass, *sums = (np.bincount(keys, column, size * bins).astype(np.float64) for column in of_rows)
         present = np.flatnonzero(mass)
         mass = mass[present]
         *columns, targets = (each[present] / mass for each in sums)
-        units, first = np.unique(present // classes, return_index=True)
+        units, first = np.unique(present // bins, return_index=True)
         means = Runs(tuple(columns), runs.intercept, targets, mass, np.append(first, present.size))
         return FoldRuns(self.family, self.units, means, units, np.zeros_like(units), 1, np.diff(means.starts))
 
     def sums(self, at: Floats, wanted: Booleans | None = None, without: int = NO_FOLD) -> Floats:
-        """Sums of units as in :meth:`Runs.sums`, by fold, (m, units, folds); those not wanted, or in a fold, are 0.
+        """The sums of :meth:`Runs.sums` of each unit by fold, (m, units, folds); 0 for units not ``wanted``.
 
-        ``at`` are the points of units, (k, units). A run belongs to the unit of its cell modulo their number: with one
-        unit to that of all rows, with as many as groups to its group.
+        ``at`` holds the parameters of each unit, (k, units). How many there are says which level is meant: one is all
+        rows, as many as groups are the groups, as many as cells the cells. (A cell's group is its number modulo the
+        groups.) The sums of the fold ``without`` are 0.
         """
         owner = self.cell % at.shape[1]
         some = self.fold != without if wanted is None else wanted[owner] & (self.fold != without)
@@ -221,10 +231,10 @@ class FoldRuns:
 
 
 def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats | None, starts: Indices) -> Runs:
-    """Runs of rows by score with the means over bins of log-odds in place of rows; a piece of the rows at a time.
+    """Runs in which the mean over each fine bin of log-odds stands for its rows; made piece by piece, in parallel.
 
-    The log-loss is a function that is smooth in the features, which the means approximate, less the summed features of
-    label 1, which are kept exactly.
+    The log-loss of the rows is a smooth function of their features, for which the means are close enough, less the
+    parameters times the summed features of the positives. The term ``linear`` keeps these sums exact.
     """
     some_rows = pieces(scores.size)
     tables = [np.zeros((0, 0))] * len(some_rows)
@@ -232,7 +242,7 @@ def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats
     def put(number: int) -> None:
         some = some_rows[number]
         features = np.stack(family.features(scores[some]))
-        bins = ((features.sum(axis=0) + 2.0 * _WIDEST_ODDS) * _BINS_PER_UNIT).astype(np.int32)
+        bins = ((features.sum(axis=0) + 2.0 * _WIDEST_ODDS) * _FINE_BINS).astype(np.int32)
         first = np.append(0, np.flatnonzero(level_changes(bins, np.clip(starts - some.start, 0, bins.size))) + 1)
         mass = np.ones(bins.size) if weights is None else weights[some]
         columns = np.vstack([mass * features, mass * labels[some], mass * labels[some] * features])
@@ -252,44 +262,47 @@ def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats
 
 @dataclass(frozen=True, eq=False)
 class LogisticFits:
-    """The maps of all rows and of every group in several fits, and those of the cells around them."""
+    """The maps of all rows and of every group in each fit, and from them those of the cells."""
 
     rows: FoldRuns
-    cell_strength: float  # of the cells' prior at whose optimum their fits start, in rows
+    cell_strength: float  # of the prior, in rows, under whose optimum the cells' fits start
     without: Indices  # the fold that each fit leaves out, ``NO_FOLD`` last
     everyone: Floats  # parameters, (k, fits, 1)
     groups: Floats  # (k, fits, groups)
-    information: Floats  # of a row of each group in each fit, (k, k, fits, groups)
+    information: Floats  # mean Fisher information of a row of each group in each fit, (k, k, fits, groups)
     labels: Floats  # the weight of the rows of each label in each fit, (2, fits)
     tolerance: float  # the gain per row, in nats, below which a step is a fit's last
     coarse: FoldRuns | None  # coarse rows of the cells, where they have enough
-    summed: FoldRuns  # the rows that are summed above the cells
-    places: Indices  # the group as which each group is summed there, (groups,)
+    summed: FoldRuns  # the rows that are summed over sites
+    places: Indices  # the group with which each group's rows are summed (:func:`summed_as`), (groups,)
 
     @classmethod
     def of(cls, rows: FoldRuns, strengths: tuple[float, float], without: Indices) -> LogisticFits:
-        """Fit all rows, then the groups around them; one fit for each number of ``without``, the fold it leaves out."""
+        """Fit all rows, then the groups with that map as their prior; ``without`` says which fold each fit leaves out.
+
+        ``strengths`` are those of the groups' and of the cells' prior, in rows.
+        """
         units, fits, places = rows.units, without.size, rows.places
         number = int(rows.counts.sum())
-        classes = min(number // (_ROWS_PER_CLASS * max(units.n_cells, 1)), _MOST_CLASSES)
-        of_cells = rows.coarse(max(units.n_cells, 1), classes) if classes >= _FEWEST_CLASSES else None
+        bins = min(number // (_ROWS_PER_BIN * max(units.n_cells, 1)), _MOST_BINS)
+        of_cells = rows.coarse(max(units.n_cells, 1), bins) if bins >= _FEWEST_BINS else None
         summed = rows.summed(places)
-        of_groups = (summed if of_cells is None else of_cells.summed(places)).coarse(units.n_groups, _MOST_CLASSES)
+        of_groups = (summed if of_cells is None else of_cells.summed(places)).coarse(units.n_groups, _MOST_BINS)
         labels = _outside(summed.by_label(1)[:, -1], without)
         tolerance = _LEAST_GAIN * min(number / _FULL_ROWS, 1.0)
 
         def fitted(prior: Prior, size: int, seen: Floats) -> Normal:
-            """The posterior of a level, (fits * units); it starts at the optimum for coarse rows of the last fit."""
+            """The posterior of a level, (fits * units); all fits start at the optimum for all coarse rows."""
             last = prior.normal.of(np.arange((fits - 1) * size, fits * size))
             start = map_estimate(of_groups.runs, of_groups.cell % size, last, prior.family.slopes).centre
-            descent = _level(summed, prior, start, summed.sums(start), without, labels, tolerance)
-            # A descent knows the curvature before its last step; its change over that step is that of the coarse rows.
-            end, k, bends = descent.result, len(start), []
+            descent = _fit_level(summed, prior, start, summed.sums(start), without, labels, tolerance)
+            # The descent knows the curvature before its last step. How that step changed it, the coarse rows tell.
+            end, k, changes = descent.result, len(start), []
             mass = of_groups.seen(size, np.array([NO_FOLD]))
             for before, after in zip(*(np.split(p, fits, axis=1) for p in (descent.best, end.centre)), strict=True):
                 change = (of_groups.sums(after) - of_groups.sums(before))[1 + k :, :, 0]
-                bends.append(change[packed_places(k)] / np.where(mass > 0.0, mass, 1.0))
-            return Normal(end.centre, end.precision + seen * np.concatenate(bends, axis=2))
+                changes.append(change[packed_places(k)] / np.where(mass > 0.0, mass, 1.0))
+            return Normal(end.centre, end.precision + seen * np.concatenate(changes, axis=2))
 
         seen_of_all, seen = summed.seen(1, without), summed.seen(units.n_groups, without)
         prior = Prior.on_identity(rows.family).of(np.zeros(fits, dtype=np.int64))
@@ -314,7 +327,7 @@ class LogisticFits:
         )
 
     def on_cells(self, strength: float, fits: Indices) -> Prior:
-        """The cells' prior of this strength, in rows, in some of the fits; for each group there."""
+        """The prior of the cells of each group in some of the fits: its map, worth ``strength`` rows."""
         k = len(self.groups)
         centre, information = self.groups[:, fits].reshape(k, -1), self.information[:, :, fits].reshape(k, k, -1)
         return Prior.around(self.rows.family, centre, information, strength)
@@ -330,10 +343,10 @@ class LogisticFits:
         return CellFits(self.rows, start.centre, self.without, self.labels, self.tolerance, coarse)
 
     def maps(self, method: str, strength: float, fits: Indices, *, to_compare: bool = False) -> list[LogisticMaps]:
-        """The maps under a prior of the cells of this strength, in some of the fits.
+        """The maps of some of the fits, with the cells shrunk towards their groups by ``strength`` rows.
 
-        Where all rows of a fit are of one site, its cells have the maps of their groups: fitted again, the same rows
-        would count twice.
+        Where all rows of a fit are of one site, its cells take the maps of their groups: these were fitted on the same
+        rows, which would otherwise count twice.
         """
         without, groups, units = self.without[fits], self.groups[:, fits], self.rows.units
         mass = self.summed.seen(units.n_cells, without).reshape(-1, units.n_sites, units.n_groups)
@@ -349,13 +362,13 @@ class LogisticFits:
 
 @dataclass(frozen=True, eq=False)
 class CellFits:
-    """Fits of sites' cells around their groups' maps; all strengths and folds have one starting point."""
+    """The fits of the cells with their groups' maps as priors; all strengths and folds have one starting point."""
 
     rows: FoldRuns
     start: Floats  # (k, cells)
     without: Indices  # the fold that each fit leaves out
-    labels: Floats  # the weight of the rows of each label of which Platt's targets are, (2, fits)
-    tolerance: float  # what a step must gain per row, in nats, for another to follow
+    labels: Floats  # the weight of the rows of each label in each fit, from which Platt's targets follow, (2, fits)
+    tolerance: float  # the gain per row, in nats, below which a step is a fit's last
     coarse: FoldRuns | None = None  # where cells have enough rows
 
     @cached_property
@@ -364,9 +377,9 @@ class CellFits:
         return self.rows.sums(self.start)
 
     def parameters(self, prior: Prior, fits: Indices, *, to_compare: bool = False) -> Floats:
-        """Parameters of the cells in some of the fits, (k, fits, cells), from the priors of their groups there.
+        """Parameters of the cells in some of the fits, (k, fits, cells); ``prior`` is that of each group there.
 
-        Fits that only serve ``to_compare`` strengths need no more precision than held-out losses have: after the first
+        Fits that only serve ``to_compare`` the held-out losses of several strengths can be rougher: after the first
         step, coarse rows stand for the rows.
         """
         n_groups, n_sites, without = self.rows.units.n_groups, self.rows.units.n_sites, self.without[fits]
@@ -377,17 +390,17 @@ class CellFits:
             own = prior.of(_parent_units(fits.size, n_groups, some.units.n_cells))
             cells = slice(sites.start * n_groups, sites.stop * n_groups)
             known = self.start[:, cells], self.sums[:, cells], without, self.labels[:, fits], self.tolerance
-            level = _level(some, own, *known, self.coarse if to_compare else None)
+            level = _fit_level(some, own, *known, self.coarse if to_compare else None)
             found[:, :, cells] = level.result.centre.reshape(found[:, :, cells].shape)
 
-        # Some at a time: the state of all small cells in every fit would not stay in the processor's caches.
+        # Not all at once: the state of all small cells in every fit would not stay in the processor's caches.
         at_once = n_sites if self.coarse is not None else max(_CELLS_AT_ONCE // n_groups, 1)
         side_by_side(descend, pieces(n_sites, at_once), self.rows.runs.targets.size)
         return found
 
 
 def serving_maps(places: Indices) -> Indices:
-    """The group whose map serves each group: the one as which it is summed, or itself, whose map is its prior then."""
+    """The group whose map each group uses: the one with which it is summed, or its own, which is its prior's."""
     return np.where(places >= 0, places, np.arange(places.size))
 
 
@@ -398,23 +411,23 @@ def has_own_map(places: Indices) -> Booleans:
 
 
 def _parent_units(fits: int, size: int, below: int) -> Indices:
-    """For every fit and unit of the level below, the unit that is its parent; cells stand by site, then by group."""
+    """The parent of every unit of the level below, in every fit; cells are numbered by site, then by group."""
     return (np.arange(fits)[:, None] * size + np.arange(below) % size).ravel()
 
 
 def _outside(tables: Floats, without: Indices) -> Floats:
-    """Sums by unit and fold, (m, units, folds), over the folds that each fit does not leave out, (m, fits * units)."""
+    """Sum tables by fold, (m, units, folds), over all folds but the one that each fit leaves out: (m, fits * units)."""
     total = over_folds(tables)
     outside = [total if fold == NO_FOLD else total - tables[:, :, fold] for fold in without]
     return np.concatenate(outside, axis=1)
 
 
 def over_folds(tables: Floats) -> Floats:
-    """The sum over all folds, one after the other: see newton._added."""
+    """The sum over all folds, one after the other, so that it is the same for any number of units (newton._added)."""
     return np.asarray(sum(tables[:, :, fold] for fold in range(tables.shape[2])))
 
 
-def _level(
+def _fit_level(
     rows: FoldRuns,
     prior: Prior,
     start: Floats,
@@ -426,15 +439,15 @@ def _level(
 ) -> Descent:
     """Fit the units of one level in every fit, (fits * units); a unit without rows keeps its prior exactly.
 
-    ``start``, (k, units), is where the ``sums`` by fold are known, (m, units, folds). If the last fit leaves out
-    nothing, it is made first, and the others start near its optimum. ``labels`` are the weights of the rows of each
-    label, (2, fits), from which Platt's targets follow. At other points ``coarse`` rows may stand for the rows.
+    ``sums``, (m, units, folds), are those at ``start``, (k, units). If the last fit leaves out nothing, it is made
+    first, and the others start near its optimum. ``labels`` are the weights of the rows of each label, (2, fits), from
+    which Platt's targets follow. With ``coarse`` rows, sums at all other points are approximated by theirs.
     """
     fits, slopes, size = without.size, rows.family.slopes, start.shape[1]
     seen, shift = rows.seen(size, without), np.zeros((len(start), fits * size))
     if rows.family.smoothed:
-        # Platt's targets in place of the labels: a term of the gradient. They follow from all labels of a fit,
-        # whichever sites' rows these are.
+        # Platt's targets in place of the labels shift the gradient. They follow from the labels of all the fit's rows,
+        # whichever sites have them.
         negatives, positives = (_outside(table, without) for table in rows.by_label(size))
         low, high = (np.repeat(target, size) for target in platt_targets(*labels))
         shift = (1.0 - high) * positives - low * negatives
@@ -442,7 +455,7 @@ def _level(
     if without[-1] == NO_FOLD:
         last = np.arange((fits - 1) * size, fits * size)
         ahead = Descent.start(prior.normal.of(last), slopes, at=start, least_gain=least_gain[last])
-        start, sums = _moved_start(rows, ahead, start, sums, shift[:, last])
+        start, sums = _better_start(rows, ahead, start, sums, shift[:, last])
     share = seen / np.tile(np.maximum(rows.seen(size, np.array([NO_FOLD])), 1e-300), fits)
     sums = _outside(sums, without)
     sums[:, seen == 0.0] = 0.0
@@ -464,10 +477,12 @@ def _level(
     return descent
 
 
-def _moved_start(rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, shift: Floats) -> tuple[Floats, Floats]:
+def _better_start(
+    rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, shift: Floats
+) -> tuple[Floats, Floats]:
     """The best point of the fit that leaves out nothing, and the sums by fold there.
 
-    The other fits end near it: each pass over all rows for this fit spares each of them one.
+    The other fits end near it: one pass over all rows here spares each of them a pass.
     """
     descent = descent.take(with_targets(over_folds(sums), start, shift))
     for _ in range(MOST_STEPS):
@@ -483,10 +498,10 @@ def _moved_start(rows: FoldRuns, descent: Descent, start: Floats, sums: Floats, 
 
 
 def _sums_near(coarse: FoldRuns, start: Floats, sums: Floats, share: Floats, point: Floats, live: Indices) -> Floats:
-    """Approximate sums of live units at their points near a start, (m, live), from the ``sums`` of all units there.
+    """The sums of the live units at ``point``, approximately, (m, live), from the exact ``sums`` at ``start``.
 
-    ``share`` is the part of a unit's rows that each fit sees. The smooth part of the log-loss changes between the
-    points as that of the coarse rows does; what labels add is linear in the point, and known.
+    ``share`` is the part of a unit's rows that each fit sees. Between the two points the smooth part of the log-loss is
+    taken to change as that of the coarse rows does. The part with the labels is linear, so its change is exact.
     """
     k, size = start.shape
     fit, unit = np.divmod(live, size)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from logofair.calibration.federated import Levels, Points, calibration_counts, calibration_sums, placed
-from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts, summed_at
+from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts, summed_as
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import RunError
@@ -42,17 +42,19 @@ _LARGEST_FEATURE = 14.0
 
 
 def first_exchange(
-    plan: Plan, sites: Sequence[str], prices: Floats | None = None, fed: Booleans | None = None
+    plan: Plan, sites: Sequence[str], prices: Floats | None = None, enough_sites: Booleans | None = None
 ) -> Exchange:
     """Where a roster of these sites begins; ``prices`` are worth sending once totals are known.
 
-    ``fed``, under secure sums, says which groups enough sites contribute to, once that was counted.
+    ``enough_sites``, under secure sums, says which groups enough sites contribute to, once that was counted.
     """
-    if plan.secure and fed is None:
+    if plan.secure and enough_sites is None:
         return ContributorsExchange(ContributorsRequest(tuple(sites)), prices)
     if plan.calibration == "none":
         return after_calibration(plan, TotalsExchange(TotalsRequest(), prices))
-    return GroupRowsExchange(GroupRowsRequest(), np.ones(len(plan.groups), dtype=bool) if fed is None else fed, prices)
+    if enough_sites is None:
+        enough_sites = np.ones(len(plan.groups), dtype=bool)
+    return GroupRowsExchange(GroupRowsRequest(), enough_sites, prices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +227,7 @@ class GroupRowsExchange(Exchange):
     """Which groups have rows enough for sums of their own."""
 
     request: GroupRowsRequest
-    fed: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
+    enough_sites: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
     prices: Floats | None = None
     name = "calibration"
 
@@ -234,7 +236,9 @@ class GroupRowsExchange(Exchange):
         # Sums of limited precision cannot show progress below it.
         precision = {"slack": 1e-3, "least_gain": 1e-4} if plan.secure else {}
         most = MOST_ROUNDS if plan.secure else None
-        places = summed_at(total.rows, float(total.everybody[0]), self.fed) if sites > 1 else np.arange(total.rows.size)
+        places = np.arange(total.rows.size)
+        if sites > 1:
+            places = summed_as(total.rows, float(total.everybody[0]), self.enough_sites)
         levels = Levels.start(plan.calibration, places, folds=plan.folds, most_rounds=most, **precision)
         return CurvatureExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass, self.prices)
 
