@@ -29,14 +29,14 @@ def test_accepting_wins_what_rejecting_would_be_expected_to_cost_less_what_it_co
 
 def test_accuracy_is_the_special_case_of_one_and_one():
     assert ACCURACY.gain(np.array([0.0, 0.5, 1.0])).tolist() == [-1.0, 0.0, 1.0]
-    assert (ACCURACY.largest, ACCURACY.alike) == (1.0, True)
+    assert (ACCURACY.largest, ACCURACY.same_everywhere) == (1.0, True)
 
 
 def test_every_site_may_have_costs_of_its_own():
     costs = read_costs({"b": [2, np.float32(0.5)], "a": (0, 4)}, SITES)
     assert costs.wrongly_accepted.tolist() == [0.0, 2.0]
     assert costs.wrongly_rejected.tolist() == [4.0, 0.5]
-    assert (costs.alike, costs.largest, costs.only(1).largest) == (False, 4.0, 2.0)
+    assert (costs.same_everywhere, costs.largest, costs.only(1).largest) == (False, 4.0, 2.0)
     assert costs.at(SITES.codes).gain(np.ones(3)).tolist() == [4.0, 0.5, 0.5]
     assert costs.condensed() == {"wrongly_accepted": [0.0, 2.0], "wrongly_rejected": [4.0, 0.5]}
 

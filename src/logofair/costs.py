@@ -15,12 +15,12 @@ from logofair.notions import as_number
 from logofair.records import Condensed
 
 _ERRORS = ("wrongly accepted", "wrongly rejected")
-_MOST = 1e100  # beyond, sums of costs overflow
+_MOST = 1e100  # sums of larger costs could overflow
 
 
 @dataclass(frozen=True, eq=False)
 class Costs(Condensed):
-    """What a wrongly accepted and a wrongly rejected row cost (c_FP and c_FN), by site code; one entry: all sites.
+    """What a wrongly accepted and a wrongly rejected row cost (c_FP and c_FN) at each site, or at all in one entry.
 
     The cost of a rule is the mean over its rows. With costs 1 and 1 it is 1 less the accuracy.
 
@@ -29,7 +29,7 @@ class Costs(Condensed):
     >>> costs = Costs(np.array([1.0]), np.array([3.0]))
     >>> costs.gain(np.array([0.1, 0.25, 0.5])).tolist()
     [-0.6, 0.0, 1.0]
-    >>> costs.even.tolist()
+    >>> costs.break_even.tolist()
     [0.25]
     """
 
@@ -38,7 +38,7 @@ class Costs(Condensed):
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]] | Floats) -> Costs:
-        """The costs of sites that have these pairs."""
+        """The costs of sites from their pairs, (c_FP, c_FN) each."""
         table = np.array(pairs, dtype=np.float64)
         return cls(table[:, 0], table[:, 1])
 
@@ -51,8 +51,8 @@ class Costs(Condensed):
         return isinstance(other, Costs) and self.condensed() == other.condensed()
 
     @property
-    def alike(self) -> bool:
-        """Whether all sites have the same."""
+    def same_everywhere(self) -> bool:
+        """Whether one pair holds at all sites."""
         return self.wrongly_accepted.size == 1
 
     @property
@@ -61,14 +61,14 @@ class Costs(Condensed):
         return float(max(self.wrongly_accepted.max(), self.wrongly_rejected.max()))
 
     def only(self, site: int) -> Costs:
-        """One site's."""
-        if self.alike:
+        """The costs of one site."""
+        if self.same_everywhere:
             return self
         return Costs(self.wrongly_accepted[site : site + 1], self.wrongly_rejected[site : site + 1])
 
     def at(self, sites: Integers) -> Costs:
-        """Those of sites by their codes; where a code is below 0, of a site that is not known, their mean."""
-        if self.alike:
+        """The costs at the site of each row, by its code; a site that is not known, below 0, has the mean of all."""
+        if self.same_everywhere:
             return self
         accepted, rejected = (
             np.where(sites < 0, each.mean(), each[np.maximum(sites, 0)])
@@ -77,35 +77,35 @@ class Costs(Condensed):
         return Costs(accepted, rejected)
 
     def mean(self) -> Costs:
-        """One pair, the mean of the sites'."""
+        """The mean over sites, as one pair for all."""
         return Costs(*(each.mean(keepdims=True) for each in (self.wrongly_accepted, self.wrongly_rejected)))
 
     def gain(self, chance: Floats) -> Floats:
-        """What accepting wins over rejecting, where label 1 has this chance: ``(c_FN + c_FP) eta - c_FP``.
+        """What accepting wins over rejecting a row of this chance eta of label 1: ``(c_FN + c_FP) eta - c_FP``.
 
-        Of a label, 0 or 1, it is what was won.
+        With the label itself, 0 or 1, in place of the chance, it is the gain once the truth is known.
         """
         both = self.wrongly_accepted + self.wrongly_rejected
         return np.asarray(both * chance - self.wrongly_accepted)
 
     @property
-    def even(self) -> Floats:
+    def break_even(self) -> Floats:
         """The chance at which accepting and rejecting cost the same, ``c_FP / (c_FP + c_FN)``, by site."""
         return np.asarray(self.wrongly_accepted / (self.wrongly_accepted + self.wrongly_rejected))
 
     def condensed(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON: numbers where all sites have the same, else lists by site."""
+        """Return plain values, ready for JSON: two numbers where one pair holds everywhere, else two lists by site."""
         found = {"wrongly_accepted": self.wrongly_accepted, "wrongly_rejected": self.wrongly_rejected}
-        return {name: float(each[0]) if self.alike else each.tolist() for name, each in found.items()}
+        return {name: float(each[0]) if self.same_everywhere else each.tolist() for name, each in found.items()}
 
 
-ACCURACY = Costs(np.ones(1), np.ones(1))  # what it loses is cost
+ACCURACY = Costs(np.ones(1), np.ones(1))  # a wrong decision costs 1: the least costly rule is the most accurate
 
 
 def read_costs(costs: object, sites: Codes, where: str = "costs") -> Costs:
     """Read the user's costs: a pair, or a mapping from every site to its pair.
 
-    ``sites`` is that of :func:`logofair.columns.labels.one_site` where there are none.
+    Without a site column ``sites`` is :func:`logofair.columns.labels.one_site`, and a mapping is refused.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def read_costs(costs: object, sites: Codes, where: str = "costs") -> Costs:
 
 
 def read_pair(costs: object, where: str) -> tuple[float, float]:
-    """Read what a wrongly accepted and a wrongly rejected row cost, where there is one pair."""
+    """Read one pair: what a wrongly accepted and a wrongly rejected row cost."""
     parts = list(costs) if isinstance(costs, list | tuple | np.ndarray) else []
     if len(parts) != 2:
         advice = "pass the cost of a wrongly accepted row and of a wrongly rejected one, such as (1, 3)"

@@ -189,7 +189,9 @@ class Tally:
             return None
         merged, parts = self.merged(), self if self.over_all is None else self.over_all
         products = None
-        if parts.products is not None and (costs.alike or parts is self):  # a person at sites of other costs: unknown
+        if parts.products is not None and (
+            costs.same_everywhere or parts is self
+        ):  # a person at sites of other costs: unknown
             products = _spent(parts.products, parts.squares, costs) / costs.largest
         share = merged._share(_spent(self.accepted, self.mass, costs) / costs.largest, products, by_label=True)
         return None if share is None else share.times(costs.largest)

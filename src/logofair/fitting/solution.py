@@ -343,7 +343,7 @@ def cell_warnings(
     every = problem.cells.rows.reshape(problem.shape)
     thresholds: tuple[float, ...] = ()
     if not merged:
-        even = [0.5] if problem.costs is None else np.unique(Costs.of(problem.costs).even).tolist()
+        even = [0.5] if problem.costs is None else np.unique(Costs.of(problem.costs).break_even).tolist()
         thresholds = tuple(even)
     absent = {"thresholds": thresholds, "fewest": smallest_cell}
     kinds: tuple[tuple[str, Booleans, dict[str, Any]], ...] = (

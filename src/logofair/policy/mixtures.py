@@ -123,7 +123,7 @@ def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None, costs: Cos
     empty = np.flatnonzero(cells.mass == 0)
     if empty.size == 0:
         return mixtures
-    even = np.broadcast_to((costs or ACCURACY).even, (cells.n_sites,))
+    even = np.broadcast_to((costs or ACCURACY).break_even, (cells.n_sites,))
     rule, others = np.arange(cells.mass.size), merged or base_rule(cells.mass.size, np.repeat(even, cells.n_groups))
     rule[empty] = rule.size + empty % others.single.size
     return mixtures.and_also(others).at(rule)

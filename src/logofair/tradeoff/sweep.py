@@ -258,7 +258,7 @@ class _Sweep:
         together = self._merged_cells
         merged = None if together is None else merged_rules(together, requirements, self.basis)
         cells, costs = self.prepared.cells, requirements.costs
-        others = merged or base_rule(cells.n_groups, (costs or ACCURACY).mean().even)
+        others = merged or base_rule(cells.n_groups, (costs or ACCURACY).mean().break_even)
         return filled(cells, mixtures, merged, costs).and_also(others).at(self.measured_rows.places)
 
     def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
