@@ -13,7 +13,7 @@ from logofair.columns.checks import Floats
 from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NEW_ROWS, NOT_MEASURED, UNCLEAR, Outcome, Outcomes
 from logofair.words.limits import Places, figure, headline, limit, limit_words, subject, unit_of
 from logofair.words.phrases import NOTHING, capitalised, counted, listed, name_of, people, points, short_number, span
-from logofair.words.sections import Answer, Cell, CellText, Table, costs, in_points, number, relies
+from logofair.words.sections import Answer, Cell, CellText, Table, can_rely, in_points, number, what_it_costs
 
 GUARANTEED = "find limits that this many people can guarantee"
 _GROUPS = 4  # named in a line
@@ -46,7 +46,7 @@ def cost_answer(found: Comparison, *, expected: bool = False) -> Answer:
         change, shown, unit, more, less = found.accuracy, points, "% accuracy", "points won", "points lost"
         before, after = found.first.accuracy, found.second.accuracy
     else:
-        return costs("Not known", detail="there are no labels to tell right from wrong")
+        return what_it_costs("Not known", detail="there are no labels to tell right from wrong")
     # The interval where it leaves no doubt about the sign, else that it may be either.
     low, high = (change, change) if change.low is None or change.high is None else (change.low, change.high)
     if low < 0 < high:
@@ -57,7 +57,7 @@ def cost_answer(found: Comparison, *, expected: bool = False) -> Answer:
         detail += f" {more if low >= 0 else less}"
     if expected and found.cost is None:
         detail += ", expected: there are no labels to count with"
-    return costs(f"{shown(before)} -> {shown(after)}", unit, detail)
+    return what_it_costs(f"{shown(before)} -> {shown(after)}", unit, detail)
 
 
 def interval(found: Measured | None) -> str:
@@ -156,21 +156,21 @@ def rely_answer(outcomes: Outcomes, places: Places, how: str, found: Comparison 
     evidence = outcomes.evidence
     tested = "" if found is None else f"tested on {counted(people_of(found), 'other')}"
     if not len(outcomes):
-        return relies("Nothing required", tested)
+        return can_rely("Nothing required", tested)
     if not len(evidence):
-        return relies("Not known", tested or f"not tested on other people; {how}")
+        return can_rely("Not known", tested or f"not tested on other people; {how}")
     certified = len(outcomes.where(basis=NEW_ROWS, state=MET))
     proved = f"{counted(certified, 'limit')} certified for new people" if certified else ""
     if outcomes.verdict == EXCEEDED:
         where = list(dict.fromkeys(places.name(each, 24) for each in evidence.where(state=EXCEEDED)))
-        return relies("No", proved, f"over the limit at {listed(where, 3)}, which chance does not explain")
+        return can_rely("No", proved, f"over the limit at {listed(where, 3)}, which chance does not explain")
     local = {each.site for each in evidence if each.site is not None}
     small = {each.site for each in evidence if each.is_small_site or each.state == NOT_MEASURED} - {None}
     if outcomes.verdict == MET:
         judged = f"at {len(local - small):,} of {counted(len(local), places.word)}" if local else ""
         few = f"{len(small):,} too small to judge" if small else ""
-        return relies("Yes", " ".join(filter(None, (tested, judged))), proved, few)
-    return relies("Not yet", proved, _it_takes(evidence, places, found) or (f"{tested}, too few" if tested else how))
+        return can_rely("Yes", " ".join(filter(None, (tested, judged))), proved, few)
+    return can_rely("Not yet", proved, _it_takes(evidence, places, found) or (f"{tested}, too few" if tested else how))
 
 
 def _it_takes(evidence: Outcomes, places: Places, found: Comparison | None) -> str:

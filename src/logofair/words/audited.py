@@ -37,10 +37,10 @@ from logofair.words.sections import (
     Picture,
     Section,
     Table,
-    costs,
     in_points,
     number,
     table_of,
+    what_it_costs,
 )
 
 _IN_FIT = {
@@ -364,7 +364,7 @@ def _right_answer(audit: Audit) -> Answer:
     if audit.cost is not None:
         cost = audit.cost
         ends = "" if cost.low is None or cost.high is None else f"{short_number(cost.low)} to {short_number(cost.high)}"
-        return costs(short_number(cost), "per person", ends)
+        return what_it_costs(short_number(cost), "per person", ends)
     question, accuracy = "How often is it right?", audit.accuracy
     if accuracy is None:
         return Answer(question, "Accuracy", "Not known", "", _WITHOUT_LABELS)

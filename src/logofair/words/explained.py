@@ -29,7 +29,7 @@ from logofair.words.sections import (
     Part,
     Section,
     Table,
-    relies,
+    can_rely,
     table_of,
 )
 
@@ -95,7 +95,7 @@ def _answers(policy: Policy, places: Places) -> Iterator[Answer]:
     """On what its verdict rests, what it is worth on the rows it was made from, and what it does at its own site."""
     info, proof, figures = policy.info, policy.info.certificate, policy.info.site_figures
     if not len(info.outcomes) and info.requirements.require:
-        yield relies("Not known", f"not tested on other people; {_HOW}")
+        yield can_rely("Not known", f"not tested on other people; {_HOW}")
     else:
         yield rely_answer(info.outcomes, places, _HOW)
     if proof is not None and proof.objective == "accuracy":
@@ -306,7 +306,7 @@ def coins_sentence(share: float | None, blind: int | None, rules: int) -> Paragr
 
 def rules_text(policy: Policy, most: int = 20) -> str:
     """Return the first rules as text, a line for each site and group."""
-    lines = _rules_listed(policy, islice(policy.rules, most)).typed(_UNCUT)
+    lines = _rules_listed(policy, islice(policy.rules, most)).text_lines(_UNCUT)
     more = [f"... and {len(policy.rules) - most:,} more"] if len(policy.rules) > most else []
     return "\n".join([*lines, *more])
 

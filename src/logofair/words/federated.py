@@ -15,7 +15,7 @@ from logofair.requirement import own_rates
 from logofair.requirements import SELECTED
 from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
 from logofair.words.proof import pooling_sentence, proof_sentences
-from logofair.words.sections import Answer, Facts, Page, Section, Table, costs, in_points, relies
+from logofair.words.sections import Answer, Facts, Page, Section, Table, can_rely, in_points, what_it_costs
 
 _SITES = 6  # named in the title
 _EXCLUDED = 3
@@ -172,9 +172,9 @@ def _answers(result: RunResult) -> Iterator[Answer]:
         yield Answer("What does it cost?", "Accuracy", points(result.accuracy, 2), "%", best)
     else:
         best = f"expected; {bound} costs less than {short_number(result.bound)}"
-        yield costs(short_number(result.accuracy), "per person", best)
+        yield what_it_costs(short_number(result.accuracy), "per person", best)
     how = "logofair audit FILE --policy POLICY measures a site's policy on other people"
-    yield relies("Not known", "proved of the sites' own people alone", how)
+    yield can_rely("Not known", "proved of the sites' own people alone", how)
     if result.plan.secure:
         seen = "the server saw sums over 3 sites or more; docs/THREATS.md says what they tell"
         yield Answer("Who saw what?", "Sums", "Secure", "", seen)

@@ -28,24 +28,25 @@ from logofair.words.phrases import NOTHING, columns_text, cut, points, width, wr
 
 T = TypeVar("T")
 _MARKS = {MET: "✓", EXCEEDED: "✗", UNCLEAR: "?", NOT_MEASURED: "–"}
-_PHONE = 42  # letters beside one another on a phone
-_NAMES, _SENTENCE = 11, 24  # of which names have so many at most, and what is said of them
-_LINES = 20  # of one screen in a terminal: where there is more to say, blank lines go first
-_LABEL = 11  # columns of the word that a line begins with
-_NARROWEST = 40
-_TERMINAL_NAMES = 12  # columns that names have at least
+_PHONE = 42  # characters in a line on a phone
+_NAME, _TEXT = 11, 24  # characters after which a phone wraps the names in a table's first column, and other text
+_LINES = 20  # of one screen in a terminal: a longer page gives up the blank lines between its blocks
+_LABEL = 11  # columns of a terminal for the word at the beginning of a line, such as "Cost"
+_NARROWEST = 40  # columns that a terminal is taken to have at least
+_TERMINAL_NAMES = 12  # columns of a terminal that names in a table have at least
+# Letters of scripts that are written from right to left, Hebrew and Arabic among them.
 _RIGHT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]+"
 _FROM_THE_RIGHT = re.compile(f"{_RIGHT}(?:[ '\"-]+{_RIGHT})*")
 
 
 def _beside(name: str, lines: Iterable[str], label: int = _LABEL) -> list[str]:
-    """Lines beside a word, which stands before the first."""
+    """Lines with a word to the left of the first; the others are indented as far."""
     return [f"{'' if place else name:<{label}}{line}".rstrip() for place, line in enumerate(lines)]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table; ``key`` is what it is sorted by, ``state`` what it says of a limit, in colour too."""
+    """A cell of a table; ``key`` is what it is sorted by, ``state`` whether a limit is met, shown in colour too."""
 
     text: str
     key: float | None = None
@@ -55,8 +56,8 @@ class Cell:
         return self.text
 
     @property
-    def attribute(self) -> str | None:
-        """The key as a page needs it: where the text does not begin with the figure itself."""
+    def sort_key(self) -> str | None:
+        """The key for the browser's sorting; None where the text is a plain number, by which it can sort itself."""
         begins = self.text[:1].isdigit() and self.text.replace(",", "").replace(".", "").isdigit()
         return None if self.key is None or begins else f"{self.key:.6g}"
 
@@ -76,9 +77,10 @@ def number(value: int | None) -> Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; ``align`` has an l or an r for each column, ``caption`` says what it shows.
+    """Rows of cells; ``align`` has an l or an r for each column, ``caption`` says what the table shows.
 
-    ``search``: what a reader of a long one may search for. ``after`` is a line below it.
+    In a browser a table with ``search`` can be sorted and searched; that is the label of the search field. ``after`` is
+    a line below the table.
     """
 
     caption: str
@@ -94,14 +96,14 @@ class Table:
 
         def needed(at: int) -> int:
             longest = max([0, *(width(str(line[at])) for line in self.rows)])
-            # figures are not broken over lines, sentences and names are
-            room = longest if self.align[at] == "r" else min(longest, _NAMES if at == 0 else _SENTENCE)
+            # figures are not broken over lines, names and other text are
+            room = longest if self.align[at] == "r" else min(longest, _NAME if at == 0 else _TEXT)
             return max([room, *map(width, self.head[at].split())])
 
         return sum(needed(at) + 1 for at in range(len(self.head))) > _PHONE
 
-    def typed(self, most: int) -> list[str]:
-        """Return it for a terminal: names of the first column are cut, a sentence in the last goes on below itself."""
+    def text_lines(self, most: int) -> list[str]:
+        """Return it for a terminal: names in the first column are cut, text in the last is wrapped in its column."""
         lines = [[str(cell) for cell in line] for line in (self.head, *self.rows)]
         widths = [max(width(line[at]) for line in lines) for at in range(len(self.head))]
         apart = 3 if sum(widths) + 3 * (len(widths) - 1) <= most else 2
@@ -128,11 +130,14 @@ def table_of(
     search: str | None = None,
     after: str = "",
 ) -> Table:
-    """Return a table with a row for each thing; a column has a head, an l or an r, and what makes its cell."""
-    there = [column for column in columns if column is not None]
-    rows = tuple(tuple(cell(each) for _, _, cell in there) for each in things)
+    """Return a table with a row for each thing; a column is its head, an l or an r, and a function to its cell.
+
+    A column that is None is left out.
+    """
+    shown = [column for column in columns if column is not None]
+    rows = tuple(tuple(cell(each) for _, _, cell in shown) for each in things)
     return Table(
-        caption, tuple(head for head, _, _ in there), rows, "".join(align for _, align, _ in there), search, after
+        caption, tuple(head for head, _, _ in shown), rows, "".join(align for _, align, _ in shown), search, after
     )
 
 
@@ -142,7 +147,7 @@ class Paragraph:
 
     text: str
 
-    def typed(self, most: int) -> list[str]:
+    def text_lines(self, most: int) -> list[str]:
         """Return it for a terminal."""
         return wrapped(self.text, most)
 
@@ -153,19 +158,19 @@ class Bullets:
 
     lines: tuple[str, ...]
 
-    def typed(self, most: int) -> list[str]:
+    def text_lines(self, most: int) -> list[str]:
         """Return them for a terminal."""
         return [line for each in self.lines for line in _beside("-", wrapped(each, most - 2), 2)]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they are; ``code``: values as they would be typed."""
+    """Names with their values; ``code`` sets values in a fixed-width font, as one would type them."""
 
     lines: tuple[tuple[str, str], ...]
     code: bool = False
 
-    def typed(self, most: int) -> list[str]:
+    def text_lines(self, most: int) -> list[str]:
         """Return them for a terminal."""
         label = min(max((width(name) for name, _ in self.lines), default=0) + 2, 24)
         parts = ((cut(name, label - 1), wrapped(value, most - label)) for name, value in self.lines)
@@ -174,11 +179,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Command:
-    """What to type, as it is."""
+    """A command to copy."""
 
     text: str
 
-    def typed(self, most: int) -> list[str]:
+    def text_lines(self, most: int) -> list[str]:
         """Return it for a terminal, whatever its width."""
         return [f"  {self.text}"]
 
@@ -192,7 +197,7 @@ class Picture:
     table: Table | None = None
     after: str = ""
 
-    def typed(self, most: int) -> list[str]:
+    def text_lines(self, most: int) -> list[str]:
         """Return nothing: a terminal shows no picture."""
         return []
 
@@ -202,26 +207,26 @@ Part: TypeAlias = "Table | Paragraph | Bullets | Facts | Command | Picture"
 
 @dataclass(frozen=True)
 class Section:
-    """A title and its parts; ``folded``: shown when asked for."""
+    """A title and its parts; one that is ``folded`` opens at a click."""
 
     anchor: str
     title: str
     parts: tuple[Part, ...]
     folded: bool = False
 
-    def typed(self, most: int) -> list[str]:
+    def text_lines(self, most: int) -> list[str]:
         """Return it for a terminal."""
         lines = [self.title, "-" * width(self.title)]
         for place, part in enumerate(self.parts):
             lines += [""] if place and not isinstance(part, Paragraph) else []
             lines += wrapped(f"{part.caption}:", most) if isinstance(part, Table) else []
-            lines += part.typed(most)
+            lines += part.text_lines(most)
         return lines
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One state in one word, and the sentence that says it in figures."""
+    """MET, EXCEEDED, UNCLEAR or NOT MEASURED, and the sentence that says it in figures."""
 
     state: str
     words: str
@@ -246,29 +251,29 @@ class Answer:
     def line(self) -> str:
         """The answer in one sentence."""
         first = " ".join(filter(None, (self.figure, self.unit)))
-        apart = "; " if self.unit or " -> " in self.figure else ": "
-        return apart.join(filter(None, (first, self.detail)))
+        mark = "; " if self.unit or " -> " in self.figure else ": "  # a detail adds to a figure, but explains a word
+        return mark.join(filter(None, (first, self.detail)))
 
 
-def costs(figure: str, unit: str = "", detail: str = "") -> Answer:
-    """Return the answer to what it costs."""
+def what_it_costs(figure: str, unit: str = "", detail: str = "") -> Answer:
+    """Return the answer to the second question."""
     return Answer("What does it cost?", "Cost", figure, unit, detail)
 
 
-def relies(figure: str, *details: str) -> Answer:
-    """Return the answer to whether one can rely on it."""
+def can_rely(figure: str, *details: str) -> Answer:
+    """Return the answer to the third question."""
     return Answer("Can I rely on it?", "Rely on it", figure, "", "; ".join(filter(None, details)))
 
 
 @dataclass(frozen=True)
 class Page:
-    """What there is to say of a result.
+    """Everything that is said of one result.
 
-    ``table`` stands on the first screen: what was found of each limit; a report has the ``picture`` in its place, and
-    parts ``beside`` it, where a terminal has a line. ``more`` is a further table of both.
-    ``answers`` are in the order of the questions. ``warnings`` say what to do, ``next`` is one command that works,
-    which finds what ``next_tells`` says.
-    ``values`` are the plain values of the whole result.
+    ``table`` has a line for each limit; it stands on the first screen of a terminal, and a report shows the ``picture``
+    in its place. ``more`` is a second table that both show. The parts ``beside`` are the report's right column.
+    ``answers`` are in the order of the questions. ``warnings`` say what to do, ``next`` is one command that works, and
+    ``next_tells`` says what it finds out. ``values`` is the whole result as plain values, for JSON; ``written`` are the
+    files that were written.
 
     Examples
     --------
@@ -296,34 +301,36 @@ class Page:
     written: Sequence[str] = ()
 
     @property
-    def left(self) -> tuple[Part, ...]:
-        """What a report shows first."""
+    def left_column(self) -> tuple[Part, ...]:
+        """The left column of a report's first screen."""
         first = self.table if self.picture is None or self.picture in self.beside else self.picture
         return tuple(part for part in (first, self.more) if part is not None)
 
     def text(self, *, verbose: bool = False, width: int = 80) -> str:
-        """Return the page for a terminal: what is asked first, or with ``verbose`` everything."""
+        """Return the page for a terminal: its first screen, with ``verbose`` all sections too."""
         most = max(width, _NARROWEST)
-        first = [] if self.table is None else self.table.typed(most)
+        first = [] if self.table is None else self.table.text_lines(most)
         if self.verdict is not None:
             word = self.verdict.word
             label = max(_LABEL, len(word) + 2)
-            words = wrapped(self.verdict.words, most - label) if self.table is None else self.table.typed(most - label)
+            words = (
+                wrapped(self.verdict.words, most - label) if self.table is None else self.table.text_lines(most - label)
+            )
             first = _beside(word, words, label)
         answers = [_beside(each.name, wrapped(each.line, most - _LABEL)) for each in self.answers if each.name]
         answers += [_beside("!", wrapped(each, most - 2), 2) for each in self.warnings]
         blocks = [
             wrapped(self.title, most),
             first,
-            [] if self.more is None else self.more.typed(most),
+            [] if self.more is None else self.more.text_lines(most),
             [line for lines in answers for line in lines],
         ]
-        blocks += [section.typed(most) for section in self.sections] if verbose else []
+        blocks += [section.text_lines(most) for section in self.sections] if verbose else []
         written = [f"Wrote {', '.join(self.written)}."] if self.written else []
         blocks.append([*written, *self._next_lines(most)])
         blocks = [block for block in blocks if block]
-        apart = len(blocks) - 1 if verbose else min(len(blocks) - 1, _LINES - sum(map(len, blocks)))
-        lines = [line for at, block in enumerate(blocks) for line in [*([""] if 0 < at <= apart else []), *block]]
+        blanks = len(blocks) - 1 if verbose else min(len(blocks) - 1, _LINES - sum(map(len, blocks)))
+        lines = [line for at, block in enumerate(blocks) for line in [*([""] if 0 < at <= blanks else []), *block]]
         return "\n".join(lines) + "\n"
 
     def _next_lines(self, most: int) -> Iterator[str]:
@@ -375,7 +382,7 @@ class Page:
 
 
 def templates(finalize: Callable[[object], object], *, autoescape: bool) -> Environment:
-    """Return an environment of this room's templates: every value passes ``finalize``, and none may be missing."""
+    """Return the Jinja environment of these pages: every value passes ``finalize``, and none may be missing."""
     return Environment(
         loader=PackageLoader("logofair.words"),
         autoescape=autoescape,
@@ -389,7 +396,7 @@ def templates(finalize: Callable[[object], object], *, autoescape: bool) -> Envi
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    """Templates of HTML: every value is escaped."""
+    """The environment for HTML: every value is escaped."""
     made = templates(lambda value: value if isinstance(value, Markup) else _readable(str(value)), autoescape=True)
     made.tests["cell"] = lambda value: isinstance(value, Cell)
     made.filters["kind"] = lambda value: type(value).__name__

@@ -28,10 +28,10 @@ from logofair.words.sections import (
     Picture,
     Section,
     Table,
-    costs,
+    can_rely,
     in_points,
-    relies,
     table_of,
+    what_it_costs,
 )
 
 _WIDE, _DOWN = 6, 5  # limits in the small table
@@ -142,7 +142,7 @@ def _frontier_answers(frontier: Frontier) -> Iterator[Answer]:
     """What limits cost at most, where to start, and on what that rests."""
     most = f"{_figure(frontier, frontier.unconstrained.value)} -> {_figure(frontier, frontier.points[0].value)}"
     unit = "% accuracy" if _accurate(frontier) else "per person"
-    yield costs(most, unit, "without any limit, and with the strictest")
+    yield what_it_costs(most, unit, "without any limit, and with the strictest")
     start, why = advice(frontier)
     yield Answer("Where to start?", "Start", start, "", why)
     change = frontier.objective.measured(frontier.compared)
@@ -151,9 +151,9 @@ def _frontier_answers(frontier: Frontier) -> Iterator[Answer]:
         either = f"could win {points(-change.low)} points or cost {points(change.high)}"
         found = either if change.low < 0 < change.high else f"cost {interval(change)} points"
         found = f"the strictest limits {found}, counted on {on}"
-        yield relies("Measured" if frontier.test_rows else "Not yet", found)
+        yield can_rely("Measured" if frontier.test_rows else "Not yet", found)
     else:
-        yield relies("Not yet", "expected on the rows of the fit; add --test FILE")
+        yield can_rely("Not yet", "expected on the rows of the fit; add --test FILE")
 
 
 def advice(frontier: Frontier) -> tuple[str, str]:
@@ -352,9 +352,9 @@ def _recommend_answers(found: Recommendation, word: str) -> Iterator[Answer]:
     )
     yield Answer(question, "Start", limits, "", f"gap in {subject_of(best)}")
     usual = f"limits of 2 points: {_figure(found, abs(best.unlimited - best.usual))}, guaranteeing nothing"
-    yield costs(_figure(found, best.price), "points of accuracy" if _accurate(found) else "per person", usual)
+    yield what_it_costs(_figure(found, best.price), "points of accuracy" if _accurate(found) else "per person", usual)
     split = f"split by seed {found.random_state}; do not try others for a better answer"
-    yield relies(f"Yes, at {100 * found.confidence:g} %", split)
+    yield can_rely(f"Yes, at {100 * found.confidence:g} %", split)
 
 
 def _recommend_warnings(found: Recommendation) -> Iterator[str]:
