@@ -27,7 +27,7 @@ share_rates = st.sampled_from([*KNOWN_RATES.values(), ODD])
 populations = st.one_of(st.just(()), names.map(lambda name: (name,)))
 
 
-def built(measure, rates, who, relations, bounds):
+def built(measure, rates, who, relations, bounds, *, today=True):
     return st.builds(
         lambda *given: Requirement(
             measure=measure, rates=given[0], who=given[1], relation=given[2], bound=given[3], scope=given[4]
@@ -35,7 +35,7 @@ def built(measure, rates, who, relations, bounds):
         rates,
         who,
         st.sampled_from(relations),
-        st.one_of(bounds, st.just(TODAY)),
+        st.one_of(bounds, st.just(TODAY)) if today else bounds,
         scopes,
     )
 
@@ -50,6 +50,7 @@ requirements = st.one_of(
     built("rate", st.just((BENEFIT,)), st.just(()), ["<=", ">="], st.floats(-1e100, 1e100)),
     built("difference", st.tuples(rates, share_rates), st.tuples(populations, populations), ["<=", ">="], shares),
     built("accepted", st.just(()), st.just(()), ["<=", ">=", "="], shares | st.integers(1, 10**9).map(People)),
+    built("precision", st.just(()), populations.map(lambda who: (who,)), ["<=", ">="], shares, today=False),
 )
 
 
@@ -117,7 +118,7 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
 @pytest.mark.parametrize(
     ("text", "pattern"),
     [
-        ("", "the end stands where 'equalized odds', 'selection rate'.*'accepted' may"),
+        ("", "the end stands where 'equalized odds', 'selection rate'.*'accepted' or 'precision of' may"),
         ("selecton rate gap <= 0.02 overall", r"'selecton' stands where .*did you mean 'selection rate'"),
         ("selection rate gap < 0.02 overall", r"'<' stands where '<=' may \(did you mean '<='\?\)"),
         ("selection rate gap >= 0.02 overall", "'>=' stands where '<=' may"),
@@ -132,7 +133,10 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
         ('selection rate of "F >= 0.1 overall', "stands where 'everyone' or a name may"),
         ("equalized odds of F >= 0.2 overall", "'of' stands where 'gap' or 'ratio' may"),
         ("selection rate gap by sex <= 0.1 overall", "'by' stands where '<=' may"),
-        ("precision of F >= 0.1 overall", "'precision' stands where"),
+        ("precision gap <= 0.1 overall", "a gap in precision is not linear in who is accepted"),
+        ("precision >= 0.1 overall", "'>=' stands where 'of' may"),
+        ("precision of F >= today overall", "'today' stands where a number may"),
+        ("precision of F >= 60 overall", "a bound of 60; rates lie between 0 and 1"),
         ("selection rate gap <= 150 people overall", "'people' stands where 'overall'"),
         ("accepted = 1.5 people overall", "'people' stands where 'overall'"),
         ("accepted = 0 people overall", "a number of people is above 0"),

@@ -7,6 +7,7 @@
     true positive rate of women >= 0.7 per site            false positive rate of women <= today overall
     selection rate of women - selection rate of everyone >= -0.02 overall
     accepted <= 0.2 overall                                accepted = 150 people at Oslo
+    precision of women >= 0.6 overall
 
 The sentence is the same in Python, on the command line, in a federation's plan, in a policy's file and on every page.
 The grammar is two tables: what is measured, each with the relations and bounds it may have (:data:`_MEASURES`), and
@@ -91,6 +92,7 @@ _MEASURES = {
     "difference": _Measure(("RATE of WHO - RATE of WHO",), ("<=", ">=")),
     "rate": _Measure(("RATE of WHO", "RATE"), ("<=", ">=")),
     "accepted": _Measure(("accepted",), ("<=", ">=", "="), ("PEOPLE people", "NUMBER", TODAY)),
+    "precision": _Measure(("precision of WHO",), ("<=", ">="), ("NUMBER",)),
 }
 _ODDS = EQUALIZED_ODDS.name.replace("_", " ")
 # With what each means; where that is nothing, it is what the words in it are read as.
@@ -106,7 +108,7 @@ _PHRASES: dict[str, dict[str, tuple[Any, ...]]] = {
     },
 }
 # What a bare word cannot be; those of requirements that are yet to come are kept free for them.
-_LATER = {"by", "and", "all", "precision", "accuracy", "cost", "loss", "from", "unconstrained"}
+_LATER = {"by", "and", "all", "accuracy", "cost", "loss", "from", "unconstrained"}
 KEYWORDS = frozenset(
     word
     for text in (*(" ".join(m.subjects + m.bounds) for m in _MEASURES.values()), *map(" ".join, _PHRASES.values()))
@@ -127,11 +129,11 @@ class Requirement(Condensed):
 
     Parameters
     ----------
-    measure : {"gap", "ratio", "rate", "difference", "accepted"}
+    measure : {"gap", "ratio", "rate", "difference", "accepted", "precision"}
         The largest rate of any group less the smallest; the smallest divided by the largest; a rate; one less another;
-        the share of all people that is accepted.
+        the share of all people that is accepted; the share of the accepted that is positive.
     rates : tuple of Rate
-        The rates: several for a gap or a ratio of each, two for a difference, none for ``accepted``.
+        The rates: several for a gap or a ratio of each, two for a difference, none for ``accepted`` and ``precision``.
     who : tuple of tuple of str
         Whose rates, each the group that the people belong to, ``()`` for everyone. None at all: each group by itself.
     relation : {"<=", ">=", "="}
@@ -294,6 +296,12 @@ class _Sentence:
                     if end == len(self.words):
                         return self._made(measure, relation, found)
                     self._expected(end, "the end")
+        if self.words[:1] == ["precision"] and self.words[1:2] in (["gap"], ["ratio"]):
+            raise InputError(
+                f"require: {shown(self.text)}: a {self.words[1]} in precision is not linear in who is accepted, so no "
+                "rule could be proved best; require the precision of each group, such as 'precision of women >= 0.6 "
+                "overall'."
+            )
         got = self.words[self.furthest] if self.furthest < len(self.words) else "the end"
         allowed = list(self.allowed)
         near = nearest_name(got, [each.strip("'") for each in allowed])

@@ -200,6 +200,8 @@ class Requirements:
             elif isinstance(item.bound, People):
                 rows = np.array([sum(self.people)] if at.size == 1 else self.people)
                 bounds = item.bound.number / np.maximum(rows, 1.0)
+            elif item.measure == "precision":  # which is in the combination itself
+                bounds = np.zeros(at.size)
             else:
                 noise = item.measure == "gap" and float(item.bound) < SMALLEST_TOLERANCE
                 bounds = np.full(at.size, 0.0 if noise else float(item.bound))
@@ -255,8 +257,11 @@ def _combined(item: Requirement, groups: Sequence[int | None]) -> Combination:
     """What a requirement is of, where it is of no group's rate alone: everyone's rate, or one less another."""
     if item.measure == "accepted":
         return SELECTED
-    numbers = (1.0, -1.0) if item.measure == "difference" else (1.0,)
     name = str(item).partition(f" {item.relation} ")[0]
+    if item.measure == "precision":  # at least p: positives accepted less p times all accepted are 0 or more
+        beyond = Rate(f"{name} beyond {item.bound}", -float(item.bound), 1.0, (1.0, 0.0))  # type: ignore[arg-type]
+        return Combination(beyond.name, ((1.0, beyond, groups[0]),))
+    numbers = (1.0, -1.0) if item.measure == "difference" else (1.0,)
     return Combination(name, tuple(zip(numbers, item.rates, groups, strict=True)))
 
 
@@ -393,7 +398,7 @@ loosening 'selection rate >= 0.3 overall' alone is not enough.
 
 def allows_rejecting(item: Requirement) -> bool:
     """Whether a rule that rejects everybody, whose rates are all 0, meets a requirement."""
-    if item.measure in ("gap", "ratio"):
+    if item.measure in ("gap", "ratio", "precision"):
         return True
     least = item.bound if isinstance(item.bound, float) else 1.0
     return item.bound != TODAY and (least >= 0.0 if item.relation == "<=" else least <= 0.0)

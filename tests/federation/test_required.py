@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from logofair import InfeasibleError, InputError, Notion
 from logofair.engines.inprocess import run, run_apart
-from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
+from logofair.federation import ClientBatch, Server, SiteColumns, late_policy, make_plan
 from logofair.federation.exchange import reply_form
 from logofair.federation.limits import SiteLimits
 from logofair.requirement import Scope
@@ -82,11 +82,16 @@ def check(required: Required) -> bool:
     return True
 
 
-def in_a_federation(seed):
+def in_a_federation(seed, forms=7):
     """A random problem of sentences, of those that a federation knows."""
-    required = Required.spoken(seed)
+    required = Required.spoken(seed, forms)
     items = [item for item in required.items if item.bound != "today" or item.measure not in ("gap", "ratio")]
     return replace(required, items=items)
+
+
+def with_precision(seed):
+    """One that also has precision in it, now and then."""
+    return in_a_federation(seed, forms=8)
 
 
 def with_costs_of_sites(seed):
@@ -103,6 +108,7 @@ def with_costs_of_sites(seed):
         *((Required.drawn, range(first, first + 5), 4) for first in (11, 16, 21)),
         # 24: a difference that may be below 0; 111: a ceiling of today
         *((in_a_federation, range(first, first + 6), 3) for first in (0, 6, 20, 107)),
+        (with_precision, range(8), 5),
         *((with_costs_of_sites, range(first, first + 4), 2) for first in (40, 44)),
     ],
 )
@@ -204,6 +210,18 @@ def test_secure_sums_give_the_same_result_within_their_stated_precision():
     assert masked.holds
     assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-4)
     assert masked.rates[0, -1] == pytest.approx(0.85, abs=1e-9)
+
+
+def test_secure_sums_know_precision_over_all_sites_and_refuse_it_inside_them():
+    asked = ["precision of 0 >= 0.8 overall", "selection rate gap <= 0.1 per site"]
+    sites, settings = federation((60, 50, 40, 45)), {"groups": [0, 1], "calibration": "none", "trials": 16}
+    settings |= {"run": "a", "pooling": "none", "smallest_cell": 1}
+    plain = run(make_plan(require=asked, **settings), sites).result
+    masked = run_apart(make_plan(require=asked, secure=True, **settings), sites, identities(sites)).result
+    assert masked.holds
+    assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-4)
+    with pytest.raises(InputError, match="require: with secure sums precision is required over all sites"):
+        make_plan(require="precision of everyone >= 0.8 per site", secure=True, **settings)
 
 
 @pytest.mark.parametrize("side", ["local", "global"])

@@ -114,8 +114,11 @@ class Required:
         return cls(chances, groups, sites, items, costs, weights)
 
     @classmethod
-    def spoken(cls, seed: int) -> Required:
-        """A small random problem of sentences of every form, at any sites: about one in five cannot be met."""
+    def spoken(cls, seed: int, forms: int = 7) -> Required:
+        """A small random problem of sentences of some forms, at any sites: about one in five cannot be met.
+
+        Seven forms are of rates alone; with eight there is precision as well.
+        """
         rng = np.random.default_rng(seed)
         n_groups, n_sites, n = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(20, 80))
         groups, sites = rng.permutation(n) % n_groups, rng.permutation(n) % n_sites
@@ -135,7 +138,7 @@ class Required:
 
         rates, texts = list(COUNTS), []
         for _ in range(int(rng.integers(2, 6))):
-            rate, form = one(rates), int(rng.integers(7))
+            rate, form = one(rates), int(rng.integers(forms))
             if form == 0:
                 texts.append(f"{one([*rates, 'equalized odds'])} gap <= {number(0.0, 0.2)} {where()}")
             elif form == 1:
@@ -150,6 +153,10 @@ class Required:
                 texts.append(f"{rate} of {who()} - {other} of {who()} {relation} {number(low, high)} {where()}")
             elif form == 5:
                 texts.append(f"accepted <= {number(0.2, 0.9)} {where()}")
+            elif form == 7:
+                relation, low, high = (">=", 0.3, 0.95) if rng.random() < 0.7 else ("<=", 0.4, 0.9)
+                bound = f"{low + (high - low) * rng.random():.2f}"
+                texts.append(f"precision of {who()} {relation} {bound} {where()}")
             else:
                 texts.append(f"accepted = {int(rng.integers(1, n // (2 * n_sites)))} people {where()}")
         chances = np.round(rng.random(n), int(rng.integers(1, 4)))
@@ -299,6 +306,13 @@ class Required:
                         least = min(values) / (max(values) or 1.0) if item.bound == TODAY else item.bound
                         least = 1.0 if item.bound == TODAY and not max(values) else least
                         yield (float(least) - more) * one - other, 0.0  # type: ignore[arg-type]
+            return
+        if item.measure == "precision":  # giving way by rounding also where next to nobody is accepted
+            people = self._rate("selection rate", inside, int(item.who[0][0]) if item.who[0] else None)
+            if people is not None:
+                sign = 1.0 if item.relation == "<=" else -1.0
+                looser = float(item.bound) + sign * more  # type: ignore[arg-type]
+                yield sign * people * (self.chances - looser), more if more <= 1e-8 else 0.0
             return
         for value in self._values(item, inside):
             bound = item.bound

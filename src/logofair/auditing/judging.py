@@ -118,7 +118,8 @@ def judge(
         found = _figure(compared(each, side), fixed, tail, exact=exact)
         limit = found.before if fixed is None else np.full(found.after.shape, fixed)
         if exact:
-            states = np.where(room(each.relation, limit, found.after) >= -precision, MET, EXCEEDED).astype(object)
+            left = room(each.relation, limit, found.after) * accepted_share(each, side)
+            states = np.where(left >= -precision, MET, EXCEEDED).astype(object)
         else:
             states = states_of(each.relation, limit, found.low, found.high)
             states[states == NOT_MEASURED] = UNCLEAR  # for want of an interval; figures that are unknown follow
@@ -136,6 +137,14 @@ def judge(
             own = None if price is None else float(price[c])
             entries.append(Outcome(each, side.sites[c], **figures, state=str(states[c]), basis=basis, price=own))
     return Outcomes(tuple(entries))
+
+
+def accepted_share(requirement: Requirement, rules: CountedRules) -> Floats:
+    """What rounding is measured in, at every place: of a precision all people of whom some are accepted."""
+    if requirement.measure != "precision":
+        return np.ones(len(rules.sites))
+    members = np.where(rules.members(requirement.who[0]), 0, -1).tolist()
+    return np.asarray(np.nan_to_num(rules.after.gathered(members, 1).rate(rates_of(requirement)[0])[:, 0]))
 
 
 def _covered(requirement: Requirement, sites: Sequence[Label | None], known: Iterable[str] | None = None) -> list[int]:
@@ -326,6 +335,8 @@ def compared(requirement: Requirement, rules: CountedRules) -> Compared:
     """The shares that a requirement compares: of all groups, or of the one population it is about."""
     if requirement.measure == "difference":
         return _difference(requirement, rules)
+    if requirement.measure == "precision":
+        rules = replace(rules, after=rules.after.of_accepted, before=rules.before and rules.before.of_accepted)
     place = list(range(len(rules.groups)))
     names: list[tuple[Label, ...]] = [(group,) for group in rules.groups]
     if requirement.who or requirement.measure == "accepted":
@@ -347,6 +358,9 @@ def compared(requirement: Requirement, rules: CountedRules) -> Compared:
                 change = tuple(map(np.stack, zip(*map(changes.rates, rates), strict=True)))
             limits = partial(_limits_of_change, before, change, (0.0, 1.0))
     counted, called = np.array([[counts_rows(rate)] for rate in rates]), tuple(rate.name for rate in rates)
+    if requirement.measure == "precision":
+        called = ("precision",)
+        values, before = (np.where(rules.after.labelled, each, np.nan) for each in (values, before))
     return Compared(requirement, called, names, before, values, rows, people, limits, counted)
 
 

@@ -19,6 +19,7 @@ from logofair.costs import Costs
 from logofair.notions import Rate
 
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
+_NOBODY = 1e-9  # a share that is accepted by rounding alone
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
 
 
@@ -126,6 +127,24 @@ class Tally:
         products = None if self.products is None else change(self.products)
         people, squares = change(self.people), change(self.squares)
         return Tally(rows, mass, accepted, people, squares, self.labelled, products, least_share=self.least_share)
+
+    @property
+    def of_accepted(self) -> Tally:
+        """Those who are accepted, and of them the positives: what is accepted of these is the precision.
+
+        Of rows with a chance count as many as are expected. Weights that have nothing to do with decisions may all be
+        those of the accepted.
+        """
+        mass = np.where(self.accepted > _NOBODY * self.mass, self.accepted, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            parts = [with_both_labels(part) for part in (mass, self.mass)]
+            share = np.where(parts[1] > 0, parts[0] / parts[1], 0.0)
+        rows, people = (
+            np.rint(part * share[..., : part.shape[2]]).astype(np.int64) for part in (self.rows, self.people)
+        )
+        squares = self.squares if self.products is None else self.products
+        over_all = self.over_all and self.over_all.of_accepted
+        return Tally(rows, mass, mass * [0.0, 1.0], people, squares, self.labelled, over_all=over_all)
 
     def accepting(self, accepted: Floats) -> Tally:
         """The same rows with another rule's accepted mass; how far weights go with its decisions is not known."""

@@ -581,6 +581,12 @@ def _check_choices(plan: Plan) -> None:
             "highest scores; require them over all sites.",
         ),
         (
+            secure and any(item.measure == "precision" for item in plan.inside.required),
+            "require: with secure sums precision is required over all sites: inside each site it may leave most sites "
+            "no choice but to reject everybody, so that a total is that of the one with the highest scores; write "
+            "'overall'.",
+        ),
+        (
             solver is not None and not (required.only_gaps and required.costs is None),
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs.",
         ),

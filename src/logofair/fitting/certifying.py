@@ -24,7 +24,7 @@ from logofair.auditing.certification import (
     single_rows_needed,
     targets_on_held_out_rows,
 )
-from logofair.auditing.judging import Compared, CountedRules, compared, rates_of
+from logofair.auditing.judging import Compared, CountedRules, accepted_share, compared, rates_of
 from logofair.auditing.measure import counting_labels, counts_rows, tally_of, value_of
 from logofair.calibration.crossfit import assign_folds, assign_folds_by_person
 from logofair.columns.checks import Floats
@@ -32,7 +32,6 @@ from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.ranks import choose_ranks, place_thresholds
 from logofair.fitting.solving import (
-    CalibrationRows,
     FitSettings,
     Prepared,
     Solved,
@@ -180,6 +179,7 @@ def _statements(requirements: Requirements, problem: Problem) -> list[_Statement
             for group in range(len(requirements.groups)) if apart else (each.group,):
                 own = 0 if group is None else group
                 bounds, known = each.bounds[:, own], defined[..., k].any(axis=1)
+                bounds = np.full_like(bounds, item.bound) if item.measure == "precision" else bounds
                 if today and item.measure in ("gap", "ratio"):
                     known = np.zeros_like(known)
                 elif today and each.measure == "rate":
@@ -254,7 +254,8 @@ def certify_for_new_rows(
     by_rank = split.method == BY_RANK
     errors = rank_errors(error, together, len(requirements.groups)) if by_rank else held_out_errors(error, together)
     needed = partial(_rows_needed, split.method, errors)
-    outcomes = Outcomes(tuple(_outcomes(requirements, statements, found, split.prepared.rows, needed)))
+    counted = _counted(split, rules, np.ones_like(split.chooses))
+    outcomes = Outcomes(tuple(_outcomes(requirements, statements, found, counted, needed)))
     prices = solved.optimum.local_prices, solved.optimum.global_prices
     certificate = certify(solved.problem, rules, *prices, settings.basis)
     prepared = replace(solved.prepared, pooling=split.part.pooling)  # what the rows that choose borrow
@@ -268,13 +269,10 @@ def _outcomes(
     requirements: Requirements,
     statements: Sequence[_Statement],
     found: Sequence[_Found],
-    rows: CalibrationRows,
+    counted: CountedRules,
     rows_needed: Callable[..., int | None],
 ) -> Iterator[Outcome]:
     """What was found, by requirement and site: of several rates or groups all must be shown."""
-    nobody = np.zeros(rows.scores.size)
-    tally = tally_of(nobody, rows.labels, rows.weights, rows.groups, rows.sites, rows.people)
-    counted = CountedRules(tally, rows.groups.names, rows.sites.names)
     behind = [each.measured(counted) for each in statements]
     for item in requirements.items:
         own = [k for k, each in enumerate(statements) if each.requirement == item]
@@ -293,7 +291,7 @@ def _outcomes(
             counts = behind[smallest].rows[place]
             yield Outcome(
                 item,
-                None if item.scope.is_global else rows.sites.names[place],
+                None if item.scope.is_global else counted.sites[place],
                 value_of(float(limits[worst])),
                 before=None,
                 after=None,
@@ -480,6 +478,9 @@ def _with_room(problem: Problem, statements: Sequence[_Statement], rules: Counte
                     deviation = _standard_errors(own)
                 target = bound + held_out_errors(error, 1) * deviation * (1.0 if floor else -1.0)
                 enough = judged[:, None] & (target * bound > 0.0) & (np.abs(target) < 1.0)
+                if requirement.measure == "precision":  # its row is of all people: about as many as now are accepted
+                    accepted = accepted_share(requirement, rules if each.side == "local" else rules.over_all())
+                    target = (target - bound) * accepted[:, None]
             target = np.where(enough, target, -np.inf if floor else np.inf)
             if requirement.measure == "rate" and requirement.who != ((),):
                 group = slice(None) if each.group is None else slice(each.group, each.group + 1)

@@ -310,7 +310,7 @@ class FitWarning:
     """What people should know about some cells, on which a requirement rests on little; ``str()`` gives the sentence.
 
     Kinds are "no rows", "too small", "no weight", "one row", "one label", "few rows", "few noised rows", "unmeasured
-    gap", "group left out", "empty ratio" and "no merged rule".
+    gap", "group left out", "empty ratio", "empty precision" and "no merged rule".
     """
 
     kind: str
@@ -395,13 +395,18 @@ def _unmeasured(side: str, problem: Problem, rows: CalibrationRows) -> Iterator[
 
 
 def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
-    """A warning about every ratio where nobody is selected: it is met there, and says nothing."""
+    """A warning about every ratio and precision where nobody is selected: it is met there, and says nothing."""
     for requirement in outcomes.requirements:
-        if requirement.measure == "ratio":
-            at = [each.site for each in outcomes.where(requirement=requirement) if each.after is None and each.rows]
+        ratio = requirement.measure == "ratio"
+        if ratio or requirement.measure == "precision":
+            known = outcomes.where(requirement=requirement)
+            at = [each.site for each in known if each.after is None and (each.rows or not ratio)]
             if at:
                 cells = tuple((site, None) for site in at[:NAMED])
-                yield FitWarning("empty ratio", cells, len(at), requirement.rates[0].name)
+                rate = (
+                    requirement.rates[0].name if ratio else str(requirement).partition(f" {requirement.relation} ")[0]
+                )
+                yield FitWarning("empty ratio" if ratio else "empty precision", cells, len(at), rate)
 
 
 def _about_cells(

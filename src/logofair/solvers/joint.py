@@ -10,7 +10,7 @@ gives way for all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError
+from logofair.requirement import Requirement
 from logofair.requirements import Requirements, conflict_sentence
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Optimum, solve_exact
@@ -370,7 +371,18 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
         few, conflict = program.items, proved
     for name in sorted(few):  # until none could be left out
         few = few - {name} if conflict(few - {name}) else few
-    amounts = {item: _least(program, str(item)) for item in requirements.items if str(item) in few}
+
+    def looser(item: Requirement, amount: float) -> Program:
+        """The program with one requirement looser."""
+        if item.measure != "precision":
+            rows = [row.looser(amount) if row.item == str(item) else row for row in program.rows]
+            return replace(program, rows=rows)
+        bound = float(item.bound) + (amount if item.relation == "<=" else -amount)  # type: ignore[arg-type]
+        given = replace(item, bound=min(max(bound, 0.0), 1.0))
+        several = (given if each == item else each for each in requirements.items)
+        return replace(_apart(requirements.only(several), cells), columns=program.columns)
+
+    amounts = {item: _least(program, item, looser) for item in requirements.items if str(item) in few}
     amounts = {item: None if least is None else max(least, SHORT) for item, least in amounts.items()}
     return InfeasibleError(amounts, conflict_sentence(amounts))
 
@@ -393,22 +405,24 @@ def _apart(requirements: Requirements, cells: Cells) -> Program:
     return Program.of(together, names)
 
 
-def _least(program: Program, name: str) -> float | None:
+def _least(program: Program, item: Requirement, looser: Callable[[Requirement, float], Program]) -> float | None:
     """How much one requirement has to give way with all others held; None where that is not enough."""
+    name = str(item)
     others = program.items - {name}
     without = program.generate(elastic=others, held=others)  # also finds the corners that it takes
     if without is None or without.short:
         return None
     own = [row for row in program.rows if row.item == name]
     ratios = [row.ratio for row in own if row.ratio is not None]
-    solved = None if ratios else program.generate(elastic=frozenset({name}))
+    slopes = bool(ratios) or item.measure == "precision"
+    solved = None if slopes else program.generate(elastic=frozenset({name}))
     if solved is not None:
         return solved.shortfall
-    # A ratio is no row's end, and where chances are extreme HiGHS may fail on a single row that gives way.
-    low, high = 0.0, max(ratios, default=max(2.0 / row.unit for row in own))
+    # A ratio and a precision are no end of a row, and where chances are extreme HiGHS may fail on a single row.
+    low, high = 0.0, max(ratios, default=1.0 if slopes else max(2.0 / row.unit for row in own))
     while high - low > _RATIO_STEP:
         middle = 0.5 * (low + high)
-        rows = [row.looser(middle) if row.item == name else row for row in program.rows]
-        found = replace(program, rows=rows).generate(elastic=program.items)
+        given = looser(item, middle)
+        found = given.generate(elastic=given.items)
         low, high = (low, middle) if found is not None and found.shortfall <= SHORT else (middle, high)
     return high

@@ -126,7 +126,7 @@ def subject(outcome: Outcome) -> str:
     """
     requirement = outcome.requirement
     rates = [outcome.rate] if outcome.rate else [rate.name for rate in requirement.rates]
-    rate = listed(rates)
+    rate = listed(rates) or requirement.measure
     if requirement.measure in ("gap", "ratio"):
         return f"{requirement.measure} in {rate}" if requirement.measure == "gap" else f"ratio of {rate}s"
     if requirement.measure == "accepted":

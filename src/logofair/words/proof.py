@@ -21,6 +21,7 @@ _WARNINGS = {
     "unmeasured gap": "Fewer than two groups to compare, so that the gap in {rate} is not measured: {who}",
     "group left out": "Nobody counts in the {rate}, so that its gap leaves the group out: {who}",
     "empty ratio": "Nobody is selected, so that the ratio of {rate} says nothing: {who}",
+    "empty precision": "Nobody is selected, so that the {rate} says nothing: {who}",
     "no merged rule": "No rule meets all limits over all sites taken as one, so there is none for sites not known yet",
 }
 
