@@ -23,7 +23,7 @@ from logofair.notions import (
     named_notion,
     sides,
 )
-from logofair.requirements import DEFAULT, SMALLEST_TOLERANCE, check_tolerance, short_way
+from logofair.requirements import _SMALLEST_TOLERANCE, DEFAULT, check_tolerance, short_way
 from support.examples import examples
 
 modest = examples(60)
@@ -221,8 +221,8 @@ def test_an_unknown_notion_is_refused_with_the_known_ones(notion, sentence):
         (1, 1.0),
         (2.5, 2.5),
         (-0.0, 0.0),
-        (SMALLEST_TOLERANCE, SMALLEST_TOLERANCE),
-        (SMALLEST_TOLERANCE / 2, 0.0),
+        (_SMALLEST_TOLERANCE, _SMALLEST_TOLERANCE),
+        (_SMALLEST_TOLERANCE / 2, 0.0),
         (5e-324, 0.0),
         (np.float32(0.5), 0.5),
         (np.int64(1), 1.0),

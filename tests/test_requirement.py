@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Rate
-from logofair.requirement import KEYWORDS, TODAY, People, Requirement, Scope, read_requirements
+from logofair.requirement import _KEYWORDS, TODAY, People, Requirement, Scope, read_requirements
 from support.examples import examples
 
 BENEFIT = Rate("benefit", -1.0, 2.0, base=(1.0, 0.0))
 ODD = Rate('a "b", of = gap', 0.5, 0.5)
 OWN = (BENEFIT, ODD)
 
-names = st.one_of(st.text(min_size=0, max_size=8), st.sampled_from(sorted(KEYWORDS)), st.sampled_from(["-", "=", "1"]))
+names = st.one_of(st.text(min_size=0, max_size=8), st.sampled_from(sorted(_KEYWORDS)), st.sampled_from(["-", "=", "1"]))
 scopes = st.one_of(
     st.just(Scope("overall")),
     st.builds(Scope, st.just("per site"), st.lists(names, max_size=4).map(tuple)),
@@ -81,7 +81,7 @@ def test_any_text_is_understood_or_refused(text):
 
 
 words = st.one_of(
-    st.sampled_from([*sorted(KEYWORDS), "<=", ">=", "=", "-", ",", "0.02", "150", '"', '"New York"', "benefit", "F"])
+    st.sampled_from([*sorted(_KEYWORDS), "<=", ">=", "=", "-", ",", "0.02", "150", '"', '"New York"', "benefit", "F"])
 )
 
 

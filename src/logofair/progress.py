@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Protocol, TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _SHOWN = 100
 
@@ -14,11 +14,11 @@ _SHOWN = 100
 class Progress(Protocol):
     """Hands the steps of some work on, and shows how many are done."""
 
-    def __call__(self, steps: Iterable[T], what: str, total: int) -> Iterable[T]:
+    def __call__(self, steps: Iterable[_T], what: str, total: int) -> Iterable[_T]:
         """Pass ``steps`` through."""
 
 
-def no_progress(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
+def no_progress(steps: Iterable[_T], what: str, total: int) -> Iterable[_T]:
     """Hand the steps on and show nothing."""
     del what, total
     return steps

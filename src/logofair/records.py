@@ -35,10 +35,10 @@ import numpy.typing as npt
 
 from logofair.errors import InputError
 
-Kind = TypeVar("Kind")
+_Kind = TypeVar("_Kind")
 
 # What a peer may make us hold in memory: far above any message of the protocol.
-LARGEST = 1 << 26
+_LARGEST = 1 << 26
 _LARGEST_HEAD = 1 << 24  # of its text, of which a byte can take a hundred when read
 _DTYPES = {"f": np.dtype("<f8"), "i": np.dtype("<i8"), "u": np.dtype("<u8"), "b": np.dtype("|b1")}
 _CLASS = "is"  # under which a record of a family says which it is; no field can be called so
@@ -82,7 +82,7 @@ class Condensed:
 
 
 if TYPE_CHECKING:
-    InBrief: TypeAlias = Annotated[Kind, "condensed"]
+    InBrief: TypeAlias = Annotated[_Kind, "condensed"]
 else:
     InBrief = Condensed
 
@@ -115,7 +115,7 @@ def plain(value: object, put: Callable[[npt.NDArray[Any] | bytes], Any] | None =
     raise TypeError(f"a {type(value).__name__} is no part of a record")
 
 
-def read(tree: Any, kind: type[Kind]) -> Kind:
+def read(tree: Any, kind: type[_Kind]) -> _Kind:
     """Return what :func:`plain` wrote as a record of this kind; raise one of :data:`FAULTS` on anything else.
 
     Where the record itself refuses its values, with an `InputError`, that is what is raised.
@@ -271,9 +271,9 @@ def encode(value: object) -> bytes:
     return b"".join([len(head).to_bytes(4, "big"), head, *blobs])
 
 
-def decode(data: bytes, kind: type[Kind]) -> Kind:
+def decode(data: bytes, kind: type[_Kind]) -> _Kind:
     """Rebuild what :func:`encode` wrote of this kind, or raise ``InputError`` where the bytes are anything else."""
-    if not isinstance(data, bytes) or not 4 <= len(data) <= LARGEST:
+    if not isinstance(data, bytes) or not 4 <= len(data) <= _LARGEST:
         raise InputError("message: not bytes of a sensible length; it was damaged or is no message of logofair.")
     end = 4 + int.from_bytes(data[:4], "big")
     if end > min(len(data), _LARGEST_HEAD):

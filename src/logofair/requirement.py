@@ -73,7 +73,7 @@ class Scope:
 
 # The group that all people of a population belong to; none: everyone.
 Population: TypeAlias = tuple[str, ...]
-Bound: TypeAlias = "float | str | People"
+_Bound: TypeAlias = "float | str | People"
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ _PHRASES: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 # What a bare word cannot be; those of requirements that are yet to come are kept free for them.
 _LATER = {"by", "and", "all", "accuracy", "cost", "loss", "from", "unconstrained"}
-KEYWORDS = frozenset(
+_KEYWORDS = frozenset(
     word
     for text in (*(" ".join(m.subjects + m.bounds) for m in _MEASURES.values()), *map(" ".join, _PHRASES.values()))
     for word in text.split()
@@ -163,7 +163,7 @@ class Requirement(Condensed):
     rates: tuple[Rate, ...] = ()
     who: tuple[Population, ...] = ()
     relation: str
-    bound: Bound
+    bound: _Bound
     scope: Scope
 
     def __post_init__(self) -> None:
@@ -226,7 +226,7 @@ def own_rates(rates: Iterable[Rate]) -> dict[str, Rate]:
             raise InputError(f"require: got {shown(rate)} among the rates; pass logofair.Rate objects.")
         if KNOWN_RATES.get(rate.name) == rate:
             continue
-        if rate.name in KEYWORDS or rate.name in (*KNOWN_RATES, _ODDS):
+        if rate.name in _KEYWORDS or rate.name in (*KNOWN_RATES, _ODDS):
             raise InputError(f"Rate {rate.name!r}: the name has a meaning of its own in requirements; choose another.")
         if found.setdefault(rate.name, rate) != rate:
             raise InputError(f"Rate {rate.name!r}: two rates have this name; give each a name of its own.")
@@ -242,7 +242,7 @@ def read_requirements(given: object) -> tuple[Requirement, ...]:
     return tuple(dict.fromkeys(each if isinstance(each, Requirement) else Requirement.parse(each) for each in items))
 
 
-def _checked_bound(measure: str, rates: Sequence[Rate], bound: Bound) -> Bound:
+def _checked_bound(measure: str, rates: Sequence[Rate], bound: _Bound) -> _Bound:
     """A bound that means something: a number within what the measure can be."""
     if bound == TODAY:
         return TODAY
@@ -273,7 +273,7 @@ def _name_of(word: str) -> str | None:
     """The group, site or rate that a word may stand for; None: it is none."""
     if _QUOTED.fullmatch(word):
         return word[1:-1].replace('""', '"')
-    return word if _BARE.fullmatch(word) and word not in KEYWORDS and word != "-" else None
+    return word if _BARE.fullmatch(word) and word not in _KEYWORDS and word != "-" else None
 
 
 def _name_text(name: str) -> str:

@@ -25,7 +25,7 @@ from logofair.records import InBrief
 from logofair.requirement import LARGEST_BOUND, TODAY, People, Requirement, Scope, read_requirements
 
 # Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
-SMALLEST_TOLERANCE = 1e-9
+_SMALLEST_TOLERANCE = 1e-9
 _ROUNDING = 0.01  # of the last digit of an amount that is said
 
 
@@ -203,7 +203,7 @@ class Requirements:
             elif item.measure == "precision":  # which is in the combination itself
                 bounds = np.zeros(at.size)
             else:
-                noise = item.measure == "gap" and float(item.bound) < SMALLEST_TOLERANCE
+                noise = item.measure == "gap" and float(item.bound) < _SMALLEST_TOLERANCE
                 bounds = np.full(at.size, 0.0 if noise else float(item.bound))
             numbers = [self._groups_by_text[who[0]] if who else None for who in item.who]  # None: everyone
             shares = all(rate.is_share for rate in item.rates)
@@ -362,7 +362,7 @@ def check_tolerance(tolerance: object, where: str, of_shares: bool) -> float | N
     if not 0.0 <= value <= LARGEST_BOUND:
         most, got = 1.0 if of_shares else LARGEST_BOUND, shown(tolerance)
         raise InputError(f"{where}: a tolerance is a number from 0 to {most:g}, or None for no constraint; got {got}.")
-    return 0.0 if value < SMALLEST_TOLERANCE else value
+    return 0.0 if value < _SMALLEST_TOLERANCE else value
 
 
 def conflict_sentence(amounts: Mapping[Requirement, float | None], *, held: str = "", at_least: bool = False) -> str:

@@ -12,7 +12,7 @@ from scipy.stats import beta, binom, gamma, kstest, norm
 
 from logofair.auditing import certification
 from logofair.auditing.certification import (
-    POWER,
+    _POWER,
     RateLaws,
     added_up,
     errors_allowed,
@@ -236,7 +236,7 @@ def test_the_rows_needed_are_those_of_the_formula():
     plain = float(norm.ppf(0.95))
     assert rows_needed(0.2, 0.10, 0.02, plain) == 135
     assert rows_needed(0.2, 0.05, 0.01, plain) == 541
-    assert held_out_errors(0.05, 1) == pytest.approx(plain + norm.ppf(POWER))
+    assert held_out_errors(0.05, 1) == pytest.approx(plain + norm.ppf(_POWER))
     assert rows_needed(0.2, 0.10, 0.02, held_out_errors(0.05, 200)) == pytest.approx(1000, rel=0.08)
     assert rows_needed(0.2, 0.02, 0.02, plain) == np.inf
 
@@ -256,4 +256,4 @@ def test_with_the_rows_needed_a_fifth_of_the_tolerance_is_shown_in_most_runs():
     rows = float(rows_needed(0.21, 0.1, 0.02, held_out_errors(0.05, 1)))
     shares = rng.binomial(int(rows), [0.2, 0.22], (400, 2)) / rows
     shown = pair_limits(shares, np.full(shares.shape, rows), 0.05, upper=True) <= 0.1
-    assert shown.mean() == pytest.approx(POWER, abs=0.08)
+    assert shown.mean() == pytest.approx(_POWER, abs=0.08)

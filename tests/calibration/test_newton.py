@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
-from logofair.calibration.maps import EDGE, FAMILIES
+from logofair.calibration.maps import _EDGE, FAMILIES
 from logofair.calibration.newton import (
     Descent,
     Normal,
@@ -285,7 +285,7 @@ def test_grouping_is_a_stable_sort(keys: list[int]) -> None:
 
 @families
 def test_the_identity_parameters_leave_scores_as_they_are(name: str) -> None:
-    scores = np.linspace(EDGE, 1.0 - EDGE, 101)
+    scores = np.linspace(_EDGE, 1.0 - _EDGE, 101)
     family = FAMILIES[name]
     parameters = np.tile(np.array(family.identity)[:, None], scores.size)
     np.testing.assert_allclose(expit(family.margin(scores, parameters)), scores, rtol=1e-9)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import logofair
-from logofair.auditing.files import count_rows
+from logofair.auditing.files import _count_rows
 from logofair.auditing.measure import tally_of
 from logofair.cli.options import NOTIONS
 from logofair.columns.labels import encode
@@ -108,7 +108,7 @@ def test_people_and_their_squared_weights_are_counted_as_in_rows(
         weight="w" if weighted else None,
         id="person" if ids else None,
     )
-    found = count_rows(DataFiles("people", tuple(files), by_file=False), columns, 0.4, no_progress)[0].after
+    found = _count_rows(DataFiles("people", tuple(files), by_file=False), columns, 0.4, no_progress)[0].after
     expected = tally_of(
         (people["p"] >= 0.4).cast(float).to_numpy(),
         (people["y"] == ">50K").cast(float).to_numpy() if labelled else None,
@@ -128,7 +128,7 @@ def test_an_id_under_both_labels_is_one_person(tmp_path: Path) -> None:
     rows = ["0.9,1,F,north,1,2", "0.1,0,F,north,1,1", "0.9,1,F,north,2,3", "0.9,1,F,north,3,0", "0.2,0,M,north,1,4"]
     (tmp_path / "a.csv").write_text("\n".join(["p,y,sex,site,who,w", *rows, "0.9,1,F,south,1,5"]))
     columns = ColumnNames(score="p", label="y", group=("sex",), site="site", weight="w", id="who")
-    tally = count_rows(find_files([str(tmp_path / "a.csv")], site="site"), columns, 0.5, no_progress)[0].after
+    tally = _count_rows(find_files([str(tmp_path / "a.csv")], site="site"), columns, 0.5, no_progress)[0].after
     assert tally.people.tolist() == [[[1, 2, 2], [1, 0, 1]], [[0, 1, 1], [0, 0, 0]]]
     assert tally.squares.tolist() == [[[1, 4 + 9, 9 + 9], [16, 0, 16]], [[0, 25, 25], [0, 0, 0]]]
 

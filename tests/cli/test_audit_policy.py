@@ -13,7 +13,7 @@ import pytest
 
 import logofair
 from logofair.auditing import compare
-from logofair.auditing.files import rows_in_fit
+from logofair.auditing.files import _rows_in_fit
 from logofair.files.inputs import ColumnNames, find_files
 from logofair.files.rows import read_rows
 from logofair.policy.info import ColumnsInfo
@@ -146,8 +146,8 @@ def test_conditions_tell_rows_of_the_fit_from_others(
     assert source is not None
     there, here = (replace(source, columns={"where": text} if text else {}) for text in (fitted, audited_where))
     policy = replace(policy, info=replace(policy.info, data=there))
-    assert rows_in_fit(policy, here) == known
-    assert rows_in_fit(policy, replace(here, fingerprint="another")) == "another file"
+    assert _rows_in_fit(policy, here) == known
+    assert _rows_in_fit(policy, replace(here, fingerprint="another")) == "another file"
 
 
 def test_a_policy_that_does_not_tell_its_rows_is_said_to_be_so(stored: Stored, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from logofair.auditing import audit
-from logofair.cli.commands.demo import DEFAULT_TOLERANCES, demo
+from logofair.cli.commands.demo import _DEFAULT_TOLERANCES, demo
 from logofair.cli.console import showing_progress
 from logofair.cli.group import cli
 from logofair.datasets import Dataset
@@ -299,7 +299,7 @@ def test_a_traceback_is_shown_to_those_who_ask(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_commands_choices_are_those_of_the_package() -> None:
-    assert set(DEFAULT_TOLERANCES) == set(NOTIONS)
+    assert set(_DEFAULT_TOLERANCES) == set(NOTIONS)
 
 
 def test_python_dash_m_is_the_command_and_bad_input_is_said_on_standard_error() -> None:

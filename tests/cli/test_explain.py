@@ -13,8 +13,8 @@ import pytest
 
 import logofair
 from logofair.policy.info import ColumnsInfo, PolicyInfo
-from logofair.policy.rules import Band, bands_of, raw_scores
-from logofair.words.explained import accepted_from, rule_in_words
+from logofair.policy.rules import Band, _raw_scores, bands_of
+from logofair.words.explained import _accepted_from, _rule_in_words
 from support import commandline
 
 EDGE = float(np.nextafter(0.45, 1.0))  # with 0.45 a band of one score
@@ -73,7 +73,7 @@ def test_bands_on_either_scale_accept_whom_the_policy_accepts(policy: logofair.P
 def test_raw_scores_are_where_the_calibrated_score_is_reached(policy: logofair.Policy) -> None:
     wanted = np.linspace(0.1, 0.9, 33)
     groups, sites = np.zeros(33, dtype=np.int32), np.ones(33, dtype=np.int32)
-    raw = raw_scores(policy, wanted, groups, sites)
+    raw = _raw_scores(policy, wanted, groups, sites)
     inside = (raw > 0) & (raw < 1)
     assert inside.sum() > 20
     assert np.all(policy.calibrator(raw, groups, sites)[inside] >= wanted[inside] - 1e-12)
@@ -100,7 +100,7 @@ def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
     for group, rule in enumerate(found["rules"]):
         bands = bands_of(policy, 2, group)
         assert rule["bands"] == [vars(band) for band in bands]
-        assert rule["words"] == rule_in_words(bands)
+        assert rule["words"] == _rule_in_words(bands)
     assert found["info"]["requirements"]["require"][0].startswith("equalized odds gap <= 0.02 ")
 
 
@@ -169,8 +169,8 @@ def test_of_many_sites_the_range_and_the_most_unusual_are_shown_and_json_has_all
     ids=range(8),
 )
 def test_rules_in_words_are_in_the_scores_of_the_files(bands: list[Band], words: str, short: str) -> None:
-    assert rule_in_words(bands) == words
-    assert accepted_from(bands) == short
+    assert _rule_in_words(bands) == words
+    assert _accepted_from(bands) == short
 
 
 def test_a_file_that_is_no_policy_is_one_sentence(tmp_path: Path) -> None:

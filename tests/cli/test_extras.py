@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair.cli.group import EXTRAS
+from logofair.cli.group import _EXTRAS
 
 # Runs commands in a Python that does not find some packages, as if they had never been installed.
 SCRIPT = """
@@ -85,16 +85,16 @@ def test_a_command_that_needs_a_package_names_its_extra(package: str, folder: Pa
     for words, (code, said) in zip(NEEDING[package], without([package], NEEDING[package], folder), strict=True):
         assert code == 2, (words, said)
         assert said.count("\n") == 1, said
-        extras = {EXTRAS[package], "flower"} if package == "cryptography" else {EXTRAS[package]}
+        extras = {_EXTRAS[package], "flower"} if package == "cryptography" else {_EXTRAS[package]}
         assert any(f"pip install 'logofair[{extra}]'" in said for extra in extras), (words, said)
 
 
 def test_other_commands_do_without_any_of_them(folder: Path) -> None:
-    assert all(code == 0 for code, _ in without([*EXTRAS, "pandas"], DOING_WITHOUT, folder))
+    assert all(code == 0 for code, _ in without([*_EXTRAS, "pandas"], DOING_WITHOUT, folder))
 
 
 def test_every_optional_package_has_its_extra() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    for package, extra in EXTRAS.items():
+    for package, extra in _EXTRAS.items():
         needed = project["optional-dependencies"][extra]
         assert any(each.startswith(package) for each in needed), package

@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 import logofair
 from logofair.cli.commands.federate import Screen
 from logofair.cli.commands.federate import client as client_commands
-from logofair.cli.commands.federate.server import check_same, plan_options, planned, prepare
+from logofair.cli.commands.federate.server import _check_same, plan_options, planned, prepare
 from logofair.cli.commands.federate.server import server as server_command
 from logofair.cli.group import cli
-from logofair.datasets.adult import SITES
+from logofair.datasets.adult import _SITES
 from logofair.engines.events import Event
 from logofair.engines.folder import RunOptions, read_plan, read_result, write_plan
 from logofair.errors import InputError, RunError
@@ -190,7 +190,7 @@ def test_numbers_arrive_as_they_were_written_and_zero_is_a_number(local: float, 
     bounds = {item.scope.is_global: item.bound for item in plan.require}
     small = (0.0 if number < 1e-9 else number for number in (local, global_))
     assert (bounds[False], bounds[True], plan.random_state) == (*small, seed)
-    check_same(said, plan, "state")
+    _check_same(said, plan, "state")
 
 
 def test_groups_that_are_integers_are_read_as_a_file_would_be() -> None:
@@ -312,8 +312,8 @@ def test_the_fingerprint_shown_is_that_of_ssh_keygen_and_one_that_was_misread_is
     assert "--trust: got 'south' alone; pass south=FINGERPRINT, as its people read it to you" in output
     assert "there is no public key of a site" in refused("federate", "keys", "show", "--keys", tmp_path)
     named = [f"{site}={read}" for site, read in shown.items()]
-    assert client_commands.trusted_keys(named, keys / "sites") == shown
-    assert client_commands.trusted_keys((), None) == {}
+    assert client_commands._trusted_keys(named, keys / "sites") == shown
+    assert client_commands._trusted_keys((), None) == {}
 
 
 def test_no_name_in_a_plan_forges_a_line_of_what_people_agree_to(capsys: pytest.CaptureFixture[str]) -> None:
@@ -1133,7 +1133,7 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
 
     done("federate", "example", "--out", tmp_path / "data")
     adult, race, seen = load_adult(), load_adult("race").sensitive, []
-    for name in (*SITES, "new-north"):
+    for name in (*_SITES, "new-north"):
         with (tmp_path / "data" / f"{name}.csv").open() as file:
             rows = list(csv.DictReader(file))
         ids = [int(row["id"]) for row in rows]
@@ -1147,7 +1147,7 @@ def test_the_example_writes_raw_columns_scores_of_other_rows_and_never_overwrite
         together = list(csv.DictReader(file))
     with (tmp_path / "data" / "others.csv").open() as file:
         others = list(csv.DictReader(file))
-    assert {row["site"] for row in together} == {row["site"] for row in others} == set(SITES[:3])
+    assert {row["site"] for row in together} == {row["site"] for row in others} == set(_SITES[:3])
     assert not {row["id"] for row in together} & {row["id"] for row in others}
     first = (tmp_path / "data" / "north.csv").read_bytes()
     assert "exists" in refused("federate", "example", "--out", tmp_path / "data")
@@ -1159,9 +1159,9 @@ def test_a_stored_plan_is_the_same_for_a_command_line_that_says_all_of_it() -> N
     said = options(
         "--groups", "F,M", "--smallest-cell", "3", "--require", "selection rate gap <= 0 at a", "--solver", "exact"
     )
-    check_same(said, planned(said), "state")
+    _check_same(said, planned(said), "state")
     with pytest.raises(InputError, match="--smallest-cell: differs"):
-        check_same({**said, "smallest_cell": 4}, planned(said), "state")
+        _check_same({**said, "smallest_cell": 4}, planned(said), "state")
 
 
 def test_a_late_site_under_privacy_releases_its_histogram_once(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 import logofair
 import logofair.cli.commands.fit as fit_module
-from logofair.cli.options import typed_command
+from logofair.cli.options import _typed_command
 from logofair.files.tables import fingerprint
 from logofair.policy.info import ColumnsInfo
 from logofair.words import Page
@@ -206,7 +206,7 @@ def test_the_command_told_makes_the_same_policy_again(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     json_of: list[str] = []
-    monkeypatch.setattr(Page, "save", lambda *_: json_of.append(typed_command()))
+    monkeypatch.setattr(Page, "save", lambda *_: json_of.append(_typed_command()))
     monkeypatch.setattr(fit_module, "_trade_off", lambda *_: None)
     words = ("--global", "0.05", "--require", "selection rate gap <= 0.01 at north", "--seed", "5")
     fitted(file, *COLUMNS, *words, "--drop-missing", "--out", tmp_path / "a.json", "--report", tmp_path / "a.html")

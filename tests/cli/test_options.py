@@ -7,15 +7,15 @@ import pytest
 from logofair.calibration import METHODS
 from logofair.cli import options
 from logofair.fitting.pooling import POOLING
-from logofair.fitting.solving import BASES
+from logofair.fitting.solving import _BASES
 from logofair.notions import NOTIONS
 from support.commandline import refused
 
 
 def test_the_lists_kept_apart_so_that_help_needs_no_numpy_are_those_of_the_library():
     assert set(options.NOTIONS) == set(NOTIONS)
-    assert set(options.CALIBRATIONS) == set(METHODS)
-    assert options.BASES == BASES
+    assert set(options._CALIBRATIONS) == set(METHODS)
+    assert options._BASES == _BASES
     assert options.POOLING == POOLING
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("cryptography")
 from logofair.engines.flower import keys as key_files
 from logofair.engines.flower import node
 from logofair.engines.flower.keys import check_certificate, check_site_key, make_authority, make_site_key
-from logofair.engines.flower.node import check_clock, check_server
+from logofair.engines.flower.node import _check_clock, _check_server
 from logofair.engines.flower.processes import free_port
 from logofair.errors import InputError, RunError
 
@@ -67,15 +67,15 @@ def keys(tmp_path_factory):
 def trouble(server, authority, **more):
     """Why a site does not begin, as its people read it."""
     with pytest.raises(RunError) as caught:
-        check_server(server, authority, **more)
+        _check_server(server, authority, **more)
     return str(caught.value)
 
 
 def test_a_server_that_is_there_and_the_right_one_gives_no_trouble(keys):
     with listening(keys[0]) as server:
-        check_server(server, keys[0] / "ca.crt")
+        _check_server(server, keys[0] / "ca.crt")
     with listening() as server:
-        check_server(server, None)
+        _check_server(server, None)
 
 
 def test_a_server_that_is_not_there_is_said(keys):
@@ -113,7 +113,7 @@ def test_encryption_on_one_side_alone_is_said(keys):
 def test_a_file_that_is_no_certificate_is_said(tmp_path):
     (tmp_path / "ca.crt").write_text("nonsense")
     with pytest.raises(InputError, match="is no certificate"):
-        check_server("127.0.0.1:9", tmp_path / "ca.crt")
+        _check_server("127.0.0.1:9", tmp_path / "ca.crt")
 
 
 def test_an_expired_certificate_is_called_expired_at_both_ends(keys, tmp_path, monkeypatch):
@@ -122,7 +122,7 @@ def test_an_expired_certificate_is_called_expired_at_both_ends(keys, tmp_path, m
         with pytest.raises(InputError, match=r"has expired, on \d{4}-\d\d-\d\d; make a new one"):
             check_certificate(tmp_path / name)
     with pytest.raises(InputError, match=r"ca\.crt has expired"):
-        check_server("127.0.0.1:9", tmp_path / "ca.crt")
+        _check_server("127.0.0.1:9", tmp_path / "ca.crt")
     monkeypatch.setattr(node, "check_certificate", lambda path: None)  # as if the server's alone had expired
     with listening(tmp_path) as server:
         said = trouble(server, tmp_path / "ca.crt")
@@ -147,8 +147,8 @@ def test_clocks_that_differ_are_said(keys):
         for seconds, words in ((12.0, "12 s ahead of the server's: Flower refuses more than 5"), (-400.0, "behind")):
             said = trouble(server, keys[0] / "ca.crt", now=lambda shift=seconds: time.time() + shift)
             assert words in said.replace("11 s", "12 s").replace("13 s", "12 s")
-    check_clock(None, 0.0)
-    check_clock("yesterday", 0.0)
+    _check_clock(None, 0.0)
+    _check_clock("yesterday", 0.0)
 
 
 def test_a_sites_key_is_checked_with_its_public_half(tmp_path):

@@ -26,10 +26,10 @@ from flwr.serverapp import ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 
 from logofair.engines.events import Event, read_events
-from logofair.engines.flower.client_app import MESSAGE_QUERY, NAME_QUERY, Envelope, client_app, pack, site_of, unpack
-from logofair.engines.flower.node import reply_to
+from logofair.engines.flower.client_app import MESSAGE_QUERY, NAME_QUERY, Envelope, _site_of, client_app, pack, unpack
+from logofair.engines.flower.node import _reply_to
 from logofair.engines.flower.processes import child, environment, executable, free_port, node_config
-from logofair.engines.flower.server_app import conduct_run, recorded
+from logofair.engines.flower.server_app import _conduct_run, recorded
 from logofair.engines.folder import RunOptions, write_plan
 from logofair.engines.inprocess import run
 from logofair.engines.site import SiteSettings, read_site, with_columns
@@ -99,19 +99,19 @@ def test_a_node_says_its_name():
 def test_a_simulated_node_takes_its_site_from_the_list_by_its_number(tmp_path):
     listing = tmp_path / "sites.json"
     listing.write_text(json.dumps([{"site": "a", "settings": "a.toml"}, {"site": "b", "settings": "b.toml"}]))
-    assert site_of(a_context({"partition-id": 1, "num-partitions": 2}, {"sites": str(listing)})) == ("b", "b.toml")
+    assert _site_of(a_context({"partition-id": 1, "num-partitions": 2}, {"sites": str(listing)})) == ("b", "b.toml")
 
 
 @pytest.mark.parametrize("node", [NORTH, {**NORTH, "partition-id": 0}, {}])
 def test_what_the_server_puts_into_a_run_never_chooses_a_deployed_sites_settings(node, tmp_path):
     listing = tmp_path / "sites.json"
     listing.write_text(json.dumps([{"site": "evil", "settings": "evil.toml"}]))
-    found = site_of(a_context(node, {"sites": str(listing)}))
+    found = _site_of(a_context(node, {"sites": str(listing)}))
     assert found == (node.get("site", ""), node.get("settings", ""))
 
 
 def test_a_message_of_an_unknown_kind_gets_an_error_without_text():
-    reply = reply_to(client_app(upper), Message(pack(Envelope("north", b"a")), 7, "train"), a_context(NORTH))
+    reply = _reply_to(client_app(upper), Message(pack(Envelope("north", b"a")), 7, "train"), a_context(NORTH))
     assert (reply.error.code, reply.error.reason) == (2, "")
 
 
@@ -141,7 +141,7 @@ def test_the_conductor_gets_plan_folder_and_transport_and_the_last_event_says_ho
         tell(Event("exchange", "second line"))
 
     conductor(conduct)
-    conduct_run(Nobody(), a_server_run(tmp_path))
+    _conduct_run(Nobody(), a_server_run(tmp_path))
     assert calls == [("plan.json", str(tmp_path), ())]
     events = read_events(tmp_path)[0]
     assert [event.sentence for event in events] == ["first line", "second line", ""]
@@ -165,7 +165,7 @@ def test_a_failure_is_the_last_event_and_raised_so_that_flower_marks_the_run_as_
 
     conductor(fail)
     with pytest.raises(type(error)):
-        conduct_run(Nobody(), a_server_run(tmp_path))
+        _conduct_run(Nobody(), a_server_run(tmp_path))
     (ended,) = read_events(tmp_path)[0]
     assert (ended.kind, ended.sentence) == ("ended", sentence)
 
@@ -180,7 +180,7 @@ def test_any_work_in_a_server_app_records_how_it_ended(tmp_path):
 
 def test_a_run_without_a_plan_is_refused():
     with pytest.raises(InputError, match="names no plan"):
-        conduct_run(Nobody(), a_context({}))
+        _conduct_run(Nobody(), a_context({}))
 
 
 def test_the_app_folder_follows_flowers_conventions_and_names_the_installed_apps():

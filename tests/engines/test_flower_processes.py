@@ -25,8 +25,8 @@ from logofair.engines.flower import node, processes, require_flower
 from logofair.engines.flower.keys import make_authority, make_site_key
 from logofair.engines.flower.processes import (
     ServerCredentials,
-    SuperLink,
-    admitted,
+    _admitted,
+    _SuperLink,
     child,
     environment,
     executable,
@@ -97,7 +97,7 @@ def started(monkeypatch):
     found = Started()
     monkeypatch.setattr(processes, "child", found)
     monkeypatch.setattr(node, "child", found)
-    monkeypatch.setattr(node, "check_server", lambda server, authority: None)
+    monkeypatch.setattr(node, "_check_server", lambda server, authority: None)
     monkeypatch.setattr(node, "_LINGER", 0.0)
     return found
 
@@ -199,12 +199,12 @@ def test_missing_packages_and_commands_name_the_extra():
 )
 @pytest.mark.parametrize("peer", ["10.0.0.7", "::ffff:10.0.0.7", "testclient", None])
 def test_other_machines_reach_nothing_but_the_requests_of_nodes(path, peer):
-    assert not admitted(path, peer, "10.0.0.5")
+    assert not _admitted(path, peer, "10.0.0.5")
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "::1", "10.0.0.5"])
 def test_this_machine_reaches_everything(peer):
-    assert admitted("/v1/control/start-run", peer, "10.0.0.5")
+    assert _admitted("/v1/control/start-run", peer, "10.0.0.5")
 
 
 # Children
@@ -307,8 +307,8 @@ def flower_of(monkeypatch, answers):
         answer = answer() if callable(answer) else answer
         return (answer, json.dumps(answer)) if isinstance(answer, dict) else ({}, answer)
 
-    monkeypatch.setattr(SuperLink, "_flwr", flwr)
-    return calls, SuperLink(Running(), {})
+    monkeypatch.setattr(_SuperLink, "_flwr", flwr)
+    return calls, _SuperLink(Running(), {})
 
 
 def listed(status):
@@ -378,7 +378,7 @@ def test_a_superlink_that_ends_during_a_run_is_a_failure(tmp_path, monkeypatch):
     with child("superlink", script("raise SystemExit(2)"), tmp_path, os.environ) as process:
         process.process.wait(20.0)
         with pytest.raises(RunError, match="superlink: ended with code 2"):
-            SuperLink(process, flower.variables).run_plan(tmp_path / "plan.json", tmp_path, tell=lambda event: None)
+            _SuperLink(process, flower.variables).run_plan(tmp_path / "plan.json", tmp_path, tell=lambda event: None)
 
 
 def test_a_simulation_has_the_settings_of_each_node_in_a_file(tmp_path, monkeypatch):
@@ -408,7 +408,7 @@ def test_flwr_answers_with_its_json_whatever_else_it_prints(tmp_path, monkeypatc
     flwr = tmp_path / "flwr"
     flwr.write_text(f"#!{sys.executable}\nprint('Listing ...'); print('{{\"success\": true}}')\n")
     flwr.chmod(0o700)
-    flower = SuperLink(Running(), {**os.environ, "PATH": str(tmp_path)})
+    flower = _SuperLink(Running(), {**os.environ, "PATH": str(tmp_path)})
     answer, printed = flower._flwr("list")
     assert answer == {"success": True}
     assert "Listing ..." in printed

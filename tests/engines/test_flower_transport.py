@@ -26,7 +26,7 @@ from logofair.engines.flower.client_app import (
     pack,
     unpack,
 )
-from logofair.engines.flower.server_app import FlowerTransport, nodes_by_site
+from logofair.engines.flower.server_app import _FlowerTransport, nodes_by_site
 from support.examples import examples
 
 Reply = Callable[[Message], Message | None]
@@ -115,8 +115,8 @@ def grid():
     return FakeGrid()
 
 
-def transport(grid: FakeGrid) -> FlowerTransport:
-    return FlowerTransport(grid, name_timeout=10.0, clock=lambda: grid.now, sleep=grid.sleep)
+def transport(grid: FakeGrid) -> _FlowerTransport:
+    return _FlowerTransport(grid, name_timeout=10.0, clock=lambda: grid.now, sleep=grid.sleep)
 
 
 def test_every_site_gets_its_own_message_and_its_reply_comes_back_under_its_name(grid):
@@ -226,7 +226,7 @@ def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_na
     said = []
     grid.add(7, lambda message: None, name="north")
     grid.add(8, echo("south"), name="south")
-    carrier, sleep = FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
+    carrier, sleep = _FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
 
     def killed(seconds):
         sleep(seconds)
@@ -248,7 +248,7 @@ def test_a_site_whose_heartbeats_stop_is_given_up_long_before_the_timeout_and_na
 
 def test_a_site_that_was_back_has_its_time_again_when_it_is_lost_once_more(grid):
     said = []
-    carrier, sleep = FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
+    carrier, sleep = _FlowerTransport(grid, tell=said.append, clock=lambda: grid.now, sleep=grid.sleep), grid.sleep
 
     def comes_and_goes(seconds):
         sleep(seconds)

@@ -60,7 +60,7 @@ def fitted(monkeypatch, sites, plan, options):
     if next(iter(sites.values())).sample_weight is not None:
         more["sample_weight"] = np.concatenate([columns.sample_weight for columns in sites.values()])
     with monkeypatch.context() as patch:
-        patch.setattr(crossfit, "draw_folds", lambda *_: lambda order: of_calibration[order.rows])
+        patch.setattr(crossfit, "_draw_folds", lambda *_: lambda order: of_calibration[order.rows])
         patch.setattr(pooling, "assign_folds", lambda order, *_: of_pooling[order.rows])
         return central(sites, options, **more)
 

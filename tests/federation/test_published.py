@@ -260,7 +260,7 @@ def test_a_site_on_disk_writes_no_policy_and_says_so_to_its_own_people(tmp_path,
     on_disk.SiteSettings("a", str(tmp_path / "rows.csv"), names, str(folder), str(policy)).write(file)
     folder.mkdir()
     known = on_disk.StoredSite(every["a"].stored, on_disk.fingerprint(str(tmp_path / "rows.csv")))
-    on_disk.CLIENT.write(folder / "test.client.json", known)
+    on_disk._CLIENT.write(folder / "test.client.json", known)
     message, events = encode(replace(server.message(), request=PublishRequest(result))), []
     reply = decode(on_disk.answer_on_disk(str(file), message, tell=events.append), ReplyMessage)
     assert (type(reply.body), reply.refusal) == (Received, None)

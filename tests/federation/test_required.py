@@ -16,7 +16,7 @@ from logofair.federation.exchange import reply_form
 from logofair.federation.limits import SiteLimits
 from logofair.requirement import Scope
 from logofair.solvers.problem import GroupTotals
-from logofair.words.federated import plan_sentences, run_sentences
+from logofair.words.federated import _run_sentences, plan_sentences
 from support.examples import examples
 from support.required import Required
 from support.sites import central, federation, identities, plan_of, same_policy
@@ -171,7 +171,7 @@ def test_a_site_whose_program_is_singular_or_cannot_be_solved_is_not_taken_for_a
 def test_what_is_not_proved_to_the_gap_agreed_on_is_not_said_to_hold():
     sites, plan = federation((60, 40, 50)), plan_of(rounds=1, optimality_gap=1e-9, capacity=0.4, costs=(10, 30))
     result = run(plan, sites).result
-    said = dict(run_sentences(result))
+    said = dict(_run_sentences(result))
     assert not result.holds
     assert "Holds" not in said
     assert "cost" in said["Found"]

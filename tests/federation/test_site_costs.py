@@ -12,7 +12,7 @@ from logofair.engines.inprocess import LocalTransport, run, run_apart
 from logofair.errors import InputError, RefusedError
 from logofair.federation import ClientBatch, Server, SiteColumns, SiteLimits, late_policy
 from logofair.federation.exchange import reply_form
-from logofair.words.federated import plan_sentences, required_sentence
+from logofair.words.federated import _required_sentence, plan_sentences
 from support.sites import central, federation, go, identities, own, plan_of, policies_of, same_policy
 
 pytestmark = pytest.mark.federation
@@ -154,12 +154,12 @@ def test_a_site_that_comes_later_has_costs_or_is_refused():
 
 def test_people_are_told_what_errors_cost_where():
     several = plan_of(costs=(1, 3), site_costs={"b": (2, 0.5)})
-    assert required_sentence(several).endswith(
+    assert _required_sentence(several).endswith(
         "A wrongly accepted row costs 1, a wrongly rejected one 3; 2 and 0.5 at b."
     )
     named = plan_of(costs={"b": (2, 0.5), "a": (1, 3)})
-    assert required_sentence(named).endswith(
+    assert _required_sentence(named).endswith(
         "A wrongly accepted row and a wrongly rejected one cost 1 and 3 at a, 2 and 0.5 at b."
     )
-    assert required_sentence(plan_of(costs=(1, 3))).endswith("3; a site may count less.")
+    assert _required_sentence(plan_of(costs=(1, 3))).endswith("3; a site may count less.")
     assert "expected cost" in dict(plan_sentences(named))["Published"]

@@ -28,7 +28,7 @@ from logofair.files import tables
 from logofair.files.inputs import ColumnNames, DataSource, one_file, site_name
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint, open_table
-from logofair.files.writing import sink, with_formulas, without_formulas
+from logofair.files.writing import _without_formulas, sink, with_formulas
 from logofair.records import plain, read
 from support.examples import examples
 
@@ -134,13 +134,13 @@ def test_what_a_spreadsheet_would_run_is_written_as_text_and_read_back_unchanged
 @given(st.lists(st.text(alphabet="=+-@'\t\rx1. ", min_size=1, max_size=5), min_size=1))
 def test_no_two_cells_become_one_by_the_apostrophe(cells):
     table = pl.DataFrame({"id": cells})
-    safe = without_formulas(table)
+    safe = _without_formulas(table)
     assert safe.with_columns(with_formulas(pl.col("id")))["id"].to_list() == cells
 
 
 def test_numbers_in_a_column_of_text_stay_as_they_are():
     table = pl.DataFrame({"id": NUMBERS})
-    assert without_formulas(table)["id"].to_list() == NUMBERS
+    assert _without_formulas(table)["id"].to_list() == NUMBERS
 
 
 def test_a_source_tells_files_and_columns_but_holds_no_rows():
@@ -581,7 +581,7 @@ def test_a_gzip_file_that_would_unpack_to_too_much_is_refused_before_all_of_it_i
     monkeypatch.setattr(tables, "check_unpacked", lambda path, size: (unpacked.append(size), real(path, size)))
     monkeypatch.setattr(tables, name, 1 << 21)
     assert "unpacks to more than" in refused(file, {"score": "score"})
-    assert unpacked[-1] <= tables.BLOCK
+    assert unpacked[-1] <= tables._BLOCK
 
 
 def test_the_ending_may_be_in_capitals(tmp_path):

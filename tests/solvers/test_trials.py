@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from logofair.datasets import dirichlet_sites, load_adult
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.decomposition import Decomposition, Incumbent, TriedPrices, solve_exact
+from logofair.solvers.decomposition import Decomposition, TriedPrices, _Incumbent, solve_exact
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.limits import Limits
 from logofair.solvers.local import local_bound, solve_local
@@ -58,7 +58,7 @@ def solved(problem: Problem, target: float, *, size: int, most: int) -> tuple[in
     return most + 1, state
 
 
-def excess(found: Incumbent, state: Decomposition) -> float:
+def excess(found: _Incumbent, state: Decomposition) -> float:
     rates = np.tensordot(found.weights[1:], state.tried.rates, 1)
     return float(np.max(state.required.excess(rates[None]), initial=0.0))
 

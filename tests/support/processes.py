@@ -24,9 +24,9 @@ import pytest
 from logofair.cli.commands.federate.setup import fingerprints
 from logofair.engines.flower.keys import make_authority, make_site_key
 from logofair.engines.flower.processes import free_port
-from logofair.engines.folder import PLAN, RESULT, STATE, read_plan, read_result, read_state
+from logofair.engines.folder import _PLAN, RESULT, STATE, read_plan, read_result, read_state
 from logofair.engines.inprocess import run
-from logofair.engines.site import CLIENT, SETTINGS
+from logofair.engines.site import _CLIENT, _SETTINGS
 from logofair.federation import SiteColumns
 from logofair.policy.policy import Policy
 
@@ -37,11 +37,11 @@ SITES = ("east", "north", "south")
 NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
 _DOCUMENTS = {
-    "plan.json": PLAN,
+    "plan.json": _PLAN,
     "state.json": STATE,
     "result.json": RESULT,
-    ".site.json": SETTINGS,
-    ".client.json": CLIENT,
+    ".site.json": _SETTINGS,
+    ".client.json": _CLIENT,
 }
 
 

@@ -18,7 +18,7 @@ from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.policies import SitePolicies
 from logofair.notions import Rate
 from logofair.records import decode, encode
-from logofair.words.federated import run_sentences
+from logofair.words.federated import _run_sentences
 from support.sentences import asking
 
 NOBODY = 1e-5
@@ -243,7 +243,7 @@ def go(plan, transport, *, sites=None, **how):
 
 def said_of_run(result):
     """All that people are told of a run's result, in one line."""
-    return " ".join(f"{label}: {sentence}" for label, sentence in run_sentences(result))
+    return " ".join(f"{label}: {sentence}" for label, sentence in _run_sentences(result))
 
 
 def own(sites, limits, keys=None):

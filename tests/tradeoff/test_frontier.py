@@ -22,8 +22,8 @@ from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.certificate import Certificate, TolerancePrices
 from logofair.solvers.decomposition import ExactSolver
 from logofair.tradeoff import Frontier, Point, frontier
-from logofair.tradeoff.result import find_knee, looseness
-from logofair.tradeoff.sweep import default_grid
+from logofair.tradeoff.result import _looseness, find_knee
+from logofair.tradeoff.sweep import _default_grid
 from logofair.words.tradeoffs import frontier_plot
 
 pytestmark = pytest.mark.tool
@@ -232,7 +232,7 @@ def test_the_base_rules_gaps_are_those_of_score_at_least_a_half():
 
 @given(st.floats(1e-5, 1000.0).filter(lambda gap: not 0.99 < gap <= 1.0))
 def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
-    grid = default_grid(gap)
+    grid = _default_grid(gap)
     assert grid[0] == 0.0
     assert grid[-1] is None
     assert len(grid) == 9
@@ -244,7 +244,7 @@ def test_the_default_grid_runs_from_parity_to_where_the_gap_stops_binding(gap):
 
 
 def test_where_a_site_has_the_largest_gap_there_is_the_grid_ends_below_1():
-    assert default_grid(1.0) == default_grid(0.995) == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
+    assert _default_grid(1.0) == _default_grid(0.995) == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
     scores, site = [0.9, 0.8, 0.1, 0.2, 0.9, 0.1, 0.9, 0.1], ["a"] * 4 + ["b"] * 4  # all F of a are accepted, no M
     found = frontier(scores, None, sensitive_features=list("FFMMFFMM"), sites=site, calibration="none", pooling="none")
     assert found.unconstrained.local_gap == 1.0
@@ -253,7 +253,7 @@ def test_where_a_site_has_the_largest_gap_there_is_the_grid_ends_below_1():
 
 @pytest.mark.parametrize("gap", [0.0, 1e-12, None])
 def test_a_rule_that_is_fair_already_needs_no_grid(gap):
-    assert default_grid(gap) == (0.0, None)
+    assert _default_grid(gap) == (0.0, None)
 
 
 @pytest.mark.parametrize("notion", ["demographic_parity", "equal_opportunity"])
@@ -307,7 +307,7 @@ def made(local, global_, accuracies, base=0.9):
 def test_the_knee_of_a_bent_line_is_where_it_bends():
     global_ = (0.0, 0.02, 0.05, 0.1, 0.2, None)
     points = made((None,), global_, [0.80, 0.85, 0.89, 0.895, 0.90, 0.90])
-    knee = find_knee(points, looseness((None,), global_, (None, 0.2)))
+    knee = find_knee(points, _looseness((None,), global_, (None, 0.2)))
     assert knee.point.global_tolerance == 0.05
     assert knee.lead == pytest.approx(0.9 - 0.25)
     assert knee.reason == "knee"
@@ -316,7 +316,7 @@ def test_the_knee_of_a_bent_line_is_where_it_bends():
 def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
     grid = (0.0, 0.05, 0.1, None)
     accuracies = [[0.80, 0.88, 0.90, 0.90]] * 4  # the local side costs nothing
-    knee = find_knee(made(grid, grid, accuracies), looseness(grid, grid, (0.1, 0.1)))
+    knee = find_knee(made(grid, grid, accuracies), _looseness(grid, grid, (0.1, 0.1)))
     assert (knee.point.local_tolerance, knee.point.global_tolerance) == (0.0, 0.05)
 
 
@@ -324,7 +324,7 @@ def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
 def test_a_flat_frontier_advises_the_strictest_point(rise):
     global_ = (0.0, 0.1, None)
     points = made((None,), global_, [0.9 - rise, 0.9 - rise / 2, 0.9])
-    knee = find_knee(points, looseness((None,), global_, (None, 0.1)))
+    knee = find_knee(points, _looseness((None,), global_, (None, 0.1)))
     assert knee.point is points[0]
     assert knee.reason == "flat"
 
@@ -344,7 +344,7 @@ def test_a_point_and_a_knee_are_written_without_their_rows():
 def test_a_straight_frontier_has_no_knee():
     global_ = (0.0, 0.05, 0.1, 0.2, None)
     points = made((None,), global_, [0.80, 0.825, 0.85, 0.90, 0.90])
-    knee = find_knee(points, looseness((None,), global_, (None, 0.2)))
+    knee = find_knee(points, _looseness((None,), global_, (None, 0.2)))
     assert knee.point is None
     assert knee.as_dict() | {"found": False, "reason": "even"} == knee.as_dict()
 

@@ -14,7 +14,7 @@ import logofair
 from logofair.auditing import impact_ratios
 from logofair.words import About, form_text, in_memory
 from logofair.words.audited import NO_RATIO
-from logofair.words.forms import code, escaped, one_line, yaml_lines
+from logofair.words.forms import _code, _escaped, _one_line, _yaml_lines
 from support.examples import examples
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -44,8 +44,8 @@ def front_matter(card):
 @examples(60)
 def test_any_text_comes_back_from_markdown_as_it_was(text):
     markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
-    shown = one_line(f"x{text}y")
-    for written, kind in ((escaped(f"x{text}y"), "text"), (code(f"x{text}y"), "code_inline")):
+    shown = _one_line(f"x{text}y")
+    for written, kind in ((_escaped(f"x{text}y"), "text"), (_code(f"x{text}y"), "code_inline")):
         (inline,) = [token for token in markdown.parse(f"# {written}") if token.type == "inline"]
         assert {child.type for child in inline.children} == {kind}
         assert "".join(child.content for child in inline.children) == shown
@@ -57,7 +57,7 @@ def test_any_text_comes_back_from_yaml_as_it_was(text):
     yaml = pytest.importorskip("yaml")
     text = text.encode("utf-8", "replace").decode()
     plain = {"name": text, "list": [text, {"a": text, "b": 0.5, "inner": {"c": None}}]}
-    assert yaml.safe_load("\n".join(yaml_lines(plain))) == plain
+    assert yaml.safe_load("\n".join(_yaml_lines(plain))) == plain
 
 
 # Local Law 144

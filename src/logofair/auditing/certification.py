@@ -26,7 +26,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.outcomes import TRUE_GAP
 
-POWER = 0.8  # the chance to certify with as many rows as are called needed, where rows are held out
+_POWER = 0.8  # the chance to certify with as many rows as are called needed, where rows are held out
 _STEP, _LAST = 0.1, 6.0  # nodes of the integrals over a law, in standard errors of a normal one
 _NODES = np.linspace(-_LAST, _LAST, 2 * round(_LAST / _STEP) + 1)
 _AT, _MASS = ndtr(_NODES), np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
@@ -274,12 +274,12 @@ def rank_errors(error: float, promises: int, groups: int = 2) -> float:
 
 
 def held_out_errors(error: float, promises: int) -> float:
-    """Standard errors for a promise on rows held out: Holm's first step, and a chance of :data:`POWER` to succeed."""
-    return float(ndtri(POWER) - ndtri(error / max(promises, 1)))
+    """Standard errors for a promise on rows held out: Holm's first step, and a chance of :data:`_POWER` to succeed."""
+    return float(ndtri(_POWER) - ndtri(error / max(promises, 1)))
 
 
 def targets_on_held_out_rows(rows: Floats, rate: Floats, bound: Floats, error: float, *, ratio: bool = False) -> Floats:
-    """The gap each unit's rule may have for its tolerance to be certified with a chance of :data:`POWER`.
+    """The gap each unit's rule may have for its tolerance to be certified with a chance of :data:`_POWER`.
 
     Or the ``ratio`` it should have. ``rows`` are those held out, (units, groups), ``rate`` the units' common rates,
     ``error`` what each promise may take. Where that is less than :data:`TRUE_GAP` of the tolerance, or of the way from

@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from logofair.progress import Progress
 
 UNCONSTRAINED = "unconstrained"  # the policy's own unconstrained rule
-BASE = "base"  # the rule that accepts scores >= threshold
+_BASE = "base"  # the rule that accepts scores >= threshold
 _COUNTS = ("rows", "mass", "accepted", "people", "squares", "accepted squares")
 _MOST_CELLS = 2_000_000  # more combinations of site, group and label than this are ids passed by mistake
 
 
 @dataclass(frozen=True)
 class RuleNames:
-    """A policy's file, and the rule ``against`` which to compare it: `UNCONSTRAINED`, `BASE`, or another policy's file.
+    """A policy's file, and the rule ``against`` which to compare it: `UNCONSTRAINED`, `_BASE`, or another policy's file.
 
     ``scale`` is that of the scores, ``na`` the texts that stand for a missing value; None: as in the fit.
     """
@@ -183,7 +183,7 @@ def examine(
     columns.require(files, group="the groups to compare, such as sex")
     _require_decisions(files, columns)
     notions = _notions(notion, costs, files, columns)
-    rules, rows, dropped = count_rows(files, columns, threshold, progress)
+    rules, rows, dropped = _count_rows(files, columns, threshold, progress)
     tally, groups, sites = rules.after, rules.groups, rules.sites
     priced = _costs(costs, Codes(sites, np.zeros(0, dtype=np.int32)), None)
     if any(item.bound == TODAY for item in wanted or ()):
@@ -245,7 +245,7 @@ def categories(
     files = find_files(data, site=used.site)
     used.require(files, group="the categories, such as sex")
     _require_decisions(files, used)
-    rules, rows, dropped = count_rows(files, used, threshold, progress, unknown=True)
+    rules, rows, dropped = _count_rows(files, used, threshold, progress, unknown=True)
     return impact_tables(rules.after, rules.groups, used.group), source_of(files, used, rows), dropped
 
 
@@ -276,13 +276,13 @@ def examine_policy(
         raise InputError("--decision: given together with --policy; audit either the decisions or the policy.")
     notions = _notions(notion, costs, find_files(data, site="any"), columns)
     policy = Policy.load(names.policy)
-    files, named = policy_columns(policy, data, columns, names)
+    files, named = _policy_columns(policy, data, columns, names)
     rows = read_rows(files, named, progress)
     after, unknown = _chances(policy, rows, names.policy.name)
     before, other, other_in_fit = _other_rule(data, columns, names, policy, rows, progress)
     given = (rows.labels, rows.groups, rows.sites, "demographic_parity", rows.scores, rows.weights, rows.ids)
     checked = checked_columns(after, *given)
-    in_fit, labelled = rows_in_fit(policy, rows.source), checked.positive is not None
+    in_fit, labelled = _rows_in_fit(policy, rows.source), checked.positive is not None
     priced = _costs(costs, checked.site, policy) if labelled else None
     compared: dict[str, Comparison] = {}
     measured = [each for each in notions if labelled or not each.needs_labels]
@@ -293,7 +293,7 @@ def examine_policy(
     outcomes = _outcomes(policy, checked, rows, wanted, before)
     against = ComparedRules(policy, names.policy.name, other, compared, rows, unknown, in_fit, other_in_fit)
     audits = {name: found.second for name, found in compared.items()}
-    limit = names.threshold if names.against == BASE else None
+    limit = names.threshold if names.against == _BASE else None
     return FileAudit(files, named, limit, rows.source.rows, rows.dropped, audits, outcomes, against)
 
 
@@ -327,7 +327,7 @@ def _outcomes(
     return Outcomes(tuple(outcome for each in found for outcome in each))
 
 
-def policy_columns(
+def _policy_columns(
     policy: Policy, data: Sequence[str], columns: ColumnNames, names: RuleNames
 ) -> tuple[DataFiles, ColumnNames]:
     """The files, and their columns: those named, and for the others the columns of the fit."""
@@ -342,7 +342,7 @@ def policy_columns(
     return (files if policy.site is None else replace(files, by_file=False)), named
 
 
-def rows_in_fit(policy: Policy, source: DataSource) -> str:
+def _rows_in_fit(policy: Policy, source: DataSource) -> str:
     """Which of the rows of some files the policy was fitted on: "all", "some", "none", "unknown", or "another file"."""
     fitted = policy.info.data
     if fitted is None:
@@ -371,17 +371,17 @@ def _other_rule(
     assert rows.scores is not None
     if names.against == UNCONSTRAINED:
         return _chances(policy, rows, "", unconstrained=True)[0], "no requirement", None
-    if names.against == BASE:
+    if names.against == _BASE:
         return (rows.scores >= names.threshold).astype(np.float64), f"score >= {names.threshold:g}", None
     other, name = Policy.load(names.against), Path(names.against).name
-    files, named = policy_columns(other, data, columns, names)
+    files, named = _policy_columns(other, data, columns, names)
     own = rows if named.described() == rows.source.columns else read_rows(files, named, progress)
     if own.source.rows != rows.source.rows:
         raise InputError(
             f"--against: {own.source.rows:,} rows are complete for this policy, {rows.source.rows:,} for the first; "
             "leave the others out of the file to compare on the same rows."
         )
-    return _chances(other, own, name)[0], name, rows_in_fit(other, rows.source)
+    return _chances(other, own, name)[0], name, _rows_in_fit(other, rows.source)
 
 
 def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool = False) -> tuple[Floats, int]:
@@ -431,7 +431,7 @@ def _codes(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
 # No file needs to fit into memory: it becomes a table with a line for every site, group, label and decision.
 
 
-def count_rows(
+def _count_rows(
     files: DataFiles, columns: ColumnNames, threshold: float, progress: Progress, *, unknown: bool = False
 ) -> tuple[CountedRules, int, int]:
     """Count the rows of every site, group and label, and how many of them are accepted; and rows used and left out.

@@ -39,7 +39,7 @@ from logofair.outcomes import (
 from logofair.requirement import TODAY, People, Population, Requirement
 
 # From the error of one end, (places, 1), to both ends of the intervals of some shares, each (places, populations).
-Limits: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
+_Limits: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ class Compared:
     after: Floats
     rows: Indices
     people: Floats
-    limits: Limits
+    limits: _Limits
     has_interval: Booleans  # (rates, 1): whether a rate is a share of rows; others have no binomial interval
 
     @property
@@ -347,7 +347,7 @@ def compared(requirement: Requirement, rules: CountedRules) -> Compared:
     after, rates = rules.after.gathered(place, len(names)), rates_of(requirement)
     values, people = (np.stack([of(rate) for rate in rates]) for of in (after.rate, after.effective_rows))
     rows, before = np.stack([after.rows_behind(rate) for rate in rates]), np.full(values.shape, np.nan)
-    limits: Limits = partial(share_limits, values, people)
+    limits: _Limits = partial(share_limits, values, people)
     if rules.before is not None:
         first = rules.before.gathered(place, len(names))
         before = np.stack([first.rate(rate) for rate in rates])
@@ -406,7 +406,7 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
         ends = summed([below**2], weight**2) + mixed[0], summed([above**2], weight**2) + mixed[1]
         return (after - np.sqrt(ends[0]))[None], (after + np.sqrt(ends[1]))[None]
 
-    own: Limits = limits
+    own: _Limits = limits
     if requirement.bound == TODAY and rules.before is not None:
         change = None
         if rules.changes is not None:

@@ -132,7 +132,7 @@ def audit(
     else:
         rules = CountedRules(tally_of(rows.chance, *rows.columns), *names)
     priced = policy_costs(policy, rows.site.names) if costs is None else read_costs(costs, rows.site)
-    return audited(rules, *rates, required.items, there, required.shares, costs=priced)
+    return _audited(rules, *rates, required.items, there, required.shares, costs=priced)
 
 
 def compare(
@@ -178,7 +178,7 @@ def compare(
     return compared_audits(first.chance, second.chance, first.columns, first.local.rates, first.global_.rates, priced)
 
 
-def audited(
+def _audited(
     rules: CountedRules,
     local: tuple[Rate, ...],
     global_: tuple[Rate, ...],
@@ -343,12 +343,12 @@ def compared_audits(
 ) -> Comparison:
     """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
 
-    The second is judged by requirements, as by `audited`, the first being the unconstrained rule.
+    The second is judged by requirements, as by `_audited`, the first being the unconstrained rule.
     """
     rules = CountedRules.of(before, after, rows)
     assert rules.before is not None
     assert rules.changes is not None
-    second = audited(rules, local, global_, requirements, known, shares, costs=costs)
+    second = _audited(rules, local, global_, requirements, known, shares, costs=costs)
     comparisons = second.local.comparisons, second.global_.comparisons
     first = Audit.of(rules.before, rules.groups, rules.sites, local, global_, comparisons=comparisons, costs=costs)
     inside, everywhere = rules.changes

@@ -39,7 +39,7 @@ _ENOUGH_ROWS = 20_000
 # are alike, cells of 20 rows lost .003 to .005 nats a row more than under their group's map.
 _INDIFFERENCE = 2.0
 # Chances are moved this far from 0 and 1 before a logarithm is taken, or one row could outweigh all others.
-LEAST_CHANCE = 1e-12
+_LEAST_CHANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Sample:
         )
 
 
-def arranged_fits(
+def _arranged_fits(
     method: str,
     sample: Sample,
     order: RowOrder,
@@ -128,7 +128,7 @@ def fit_calibrator(sample: Sample, method: str, strength: float = STRENGTH) -> C
     """
     order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)
-    calibrators = arranged_fits(method, sample, order, fold, np.array([NO_FOLD]), (strength, strength))
+    calibrators = _arranged_fits(method, sample, order, fold, np.array([NO_FOLD]), (strength, strength))
     return calibrators(strength, np.array([0]))[0]
 
 
@@ -186,7 +186,7 @@ def cross_fit(
     else:
         order, drawn = two_at_once(
             lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
-            lambda: draw_folds(np.array([0, rows]), n_cells, folds, rng),
+            lambda: _draw_folds(np.array([0, rows]), n_cells, folds, rng),
             rows,
         )
         fold = drawn(order)
@@ -194,7 +194,7 @@ def cross_fit(
     # One fit without each fold, and the last one on all rows.
     every = np.arange(folds + 1)
     without = np.append(every[:folds], NO_FOLD)
-    calibrators = arranged_fits(method, sample, order, fold, without, (STRENGTH, strengths[len(strengths) // 2]))
+    calibrators = _arranged_fits(method, sample, order, fold, without, (STRENGTH, strengths[len(strengths) // 2]))
     enough = folds_compared(folds, fold.size)
 
     if len(strengths) > 1:
@@ -234,7 +234,7 @@ def local_search(points: tuple[float, ...], loss: Callable[[float], float]) -> f
 def log_losses(sample: Sample, chances: Floats) -> Floats:
     """Negative log-likelihood of each row's label, times its weight."""
     right = np.where(sample.labels > 0.5, chances, 1.0 - chances)
-    losses = -np.log(np.maximum(right, LEAST_CHANCE))
+    losses = -np.log(np.maximum(right, _LEAST_CHANCE))
     return losses if sample.weights is None else losses * sample.weights
 
 
@@ -247,7 +247,7 @@ def assign_folds(order: RowOrder, folds: int, *rngs: np.random.Generator) -> npt
     """
     cells = order.starts.size - 1
     begins = order.starts[:: max(cells // len(rngs), 1)]
-    return draw_folds(begins, cells, folds, *rngs)(order)
+    return _draw_folds(begins, cells, folds, *rngs)(order)
 
 
 def assign_folds_by_person(
@@ -265,7 +265,7 @@ def assign_folds_by_person(
     return fold[own]
 
 
-def draw_folds(
+def _draw_folds(
     begins: Indices, cells: int, folds: int, *rngs: np.random.Generator
 ) -> Callable[[RowOrder], npt.NDArray[np.int16]]:
     """The random part of :func:`assign_folds`: from an order by cell and score to the fold of each row.

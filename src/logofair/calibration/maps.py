@@ -24,8 +24,8 @@ from logofair.records import checked
 # The prior on the identity map is worth this many rows of evenly spread scores: enough to keep the map of one row, one
 # label or one score finite, and invisible among a hundred rows.
 IDENTITY_ROWS = 1.0
-# Scores are moved into [EDGE, 1 - EDGE] before a logarithm is taken: those of 0 and 1 have infinite log-odds.
-EDGE = 1e-6
+# Scores are moved into [_EDGE, 1 - _EDGE] before a logarithm is taken: those of 0 and 1 have infinite log-odds.
+_EDGE = 1e-6
 # Parameters are rounded to so many binary digits behind the point, which moves no chance by more than 1e-10.
 _BINARY_DIGITS = 36
 # How many evenly spread scores stand for "a row" where no data has been seen yet.
@@ -58,7 +58,7 @@ class Units:
         return cell_numbers(group_codes, site_codes, self.n_groups).astype(np.int64) + (1 + self.n_groups)
 
 
-class Maps(records.Family):
+class _Maps(records.Family):
     """From scores to chances: one map per unit, in the order of :class:`Units`."""
 
     def __call__(self, scores: Floats, unit: Indices, n_groups: int) -> Floats:
@@ -75,12 +75,12 @@ class Maps(records.Family):
 
 def log_odds(scores: Floats) -> Floats:
     """Log-odds of scores, which are kept off 0 and 1."""
-    inside = np.clip(scores, EDGE, 1.0 - EDGE)
+    inside = np.clip(scores, _EDGE, 1.0 - _EDGE)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _beta_features(scores: Floats) -> tuple[Floats, ...]:
-    inside = np.clip(scores, EDGE, 1.0 - EDGE)
+    inside = np.clip(scores, _EDGE, 1.0 - _EDGE)
     return np.log(inside), -np.log1p(-inside)
 
 
@@ -124,7 +124,7 @@ METHODS = (*FAMILIES, "isotonic", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticMaps(Maps):
+class LogisticMaps(_Maps):
     """One logistic map per unit; ``parameters`` is (units, k), in the order of :class:`Units`."""
 
     method: str
@@ -154,7 +154,7 @@ class LogisticMaps(Maps):
 
 
 @dataclass(frozen=True, eq=False)
-class IsotonicMaps(Maps):
+class IsotonicMaps(_Maps):
     """One piecewise linear map per unit, in the order of :class:`Units`.
 
     Unit u has the knots ``starts[u]`` to ``starts[u + 1]`` of (``scores``, ``values``) and counts with
@@ -282,7 +282,7 @@ class Calibrator:
     method: str  # one of METHODS
     n_groups: int
     n_sites: int
-    maps: Maps | None  # of all rows, of every group and of every cell; None: method "none"
+    maps: _Maps | None  # of all rows, of every group and of every cell; None: method "none"
 
     def __call__(self, scores: Floats, group_codes: Integers, site_codes: Integers) -> Floats:
         """Eta of every row; site code -1 (unknown) takes the map of the row's group."""

@@ -24,7 +24,7 @@ from logofair.progress import Progress, no_progress
 if TYPE_CHECKING:
     from logofair.words.sections import Page
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _WIDTH = 80
 
@@ -62,7 +62,7 @@ def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     with bars.Progress(*columns, console=console, transient=True) as shown:
         starting = shown.add_task("Starting", total=None)  # libraries take their time to load
 
-        def progress(steps: Iterable[T], what: str, total: int) -> Iterable[T]:
+        def progress(steps: Iterable[_T], what: str, total: int) -> Iterable[_T]:
             shown.update(starting, visible=False)
             return shown.track(steps, total=total, description=what)
 

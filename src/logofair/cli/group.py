@@ -40,7 +40,7 @@ _COMMANDS = {
 
 
 # Which extra brings a package that not every installation has, for commands that find it missing on their way.
-EXTRAS = {
+_EXTRAS = {
     "cryptography": "secure",
     "flwr": "flower",
     "nvflare": "nvflare",
@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
         extra.setdefault("obj", words)  # for reports, which say what makes the same again
         if not standalone_mode:
             return super().main(words, prog_name, complete_var, False, **extra)
-        with harmless_streams():
+        with _harmless_streams():
             try:
                 code = super().main(words, prog_name, complete_var, False, **extra)
             except click.Abort:
@@ -170,8 +170,8 @@ def _explained(error: Exception) -> tuple[str, int]:
         sentence = str(error).replace("sensitive_features: ", "--group: ")  # an argument of Python's doors
         return f"logofair: {sentence}", _BAD_INPUT if vain else _FAILED
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if package in EXTRAS:
-        advice = f"run: pip install 'logofair[{EXTRAS[package]}]'"
+    if package in _EXTRAS:
+        advice = f"run: pip install 'logofair[{_EXTRAS[package]}]'"
         return f"logofair: this needs {package}, which this Python lacks; {advice}.", _BAD_INPUT
     if isinstance(error.__cause__, KeyboardInterrupt):  # while a compiled module was being imported
         return "logofair: interrupted.", _INTERRUPTED
@@ -210,7 +210,7 @@ def unfiltered(stream: TextIO) -> TextIO:
 
 
 @contextmanager
-def harmless_streams() -> Iterator[None]:
+def _harmless_streams() -> Iterator[None]:
     """Let nothing but harmless text reach standard output and standard error while the block runs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_HarmlessStream(unfiltered(stream)) for stream in before)

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 # As in logofair.notions, whose import would bring numpy.
 NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "equalized_odds")
-BASES = ("eta", "labels")
-CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
+_BASES = ("eta", "labels")
+_CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 POOLING = ("auto", "none", "full")  # as in logofair.fitting.pooling
 FORMATS = ("ll144", "model-card", "annex-iv")
 
 _FREE = "none"
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-Decorator: TypeAlias = Callable[[Command], Command]
-Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Decorator: TypeAlias = Callable[[_Command], _Command]
+_Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 
 
 # The headings of a command's help and the options under each: those that people need first, then the others.
@@ -73,7 +73,7 @@ def examples(*lines: str) -> str:
     return "\n  ".join([f"\b\n{title}", *lines])  # click keeps the lines of a paragraph that begins with \b
 
 
-def one_of(names: Sequence[str]) -> Check:
+def one_of(names: Sequence[str]) -> _Check:
     """Accept one of some names, or none at all, and suggest the nearest to any other."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -87,7 +87,7 @@ def one_of(names: Sequence[str]) -> Check:
     return check
 
 
-def such_that(accepted: Callable[[Any], bool], advice: str) -> Check:
+def such_that(accepted: Callable[[Any], bool], advice: str) -> _Check:
     """Accept a value that passes a test, or none at all; ``advice`` says what to pass instead."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
@@ -120,7 +120,7 @@ def constrained(number: float | None) -> float | None:
     return None if number == math.inf else number
 
 
-def typed_command() -> str:
+def _typed_command() -> str:
     """Return the command that runs as it was typed, so that a report says what makes the same again.
 
     Without --force: whoever repeats a command decides on that.
@@ -161,7 +161,7 @@ def command_of_same_rows(name: str, read: ColumnNames | None = None) -> str:
 
 def name_option(
     option: str, names: Sequence[str], purpose: str, default: str | None = None, *parameter: str, required: bool = False
-) -> Decorator[Any]:
+) -> _Decorator[Any]:
     """Return an option that takes one of some names; without a default it may be left out, unless required."""
     return click.option(
         option,
@@ -177,8 +177,8 @@ def name_option(
 
 
 def number_option(
-    option: str, kind: type, check: Check, purpose: str, default: float | None = None, *parameter: str
-) -> Decorator[Any]:
+    option: str, kind: type, check: _Check, purpose: str, default: float | None = None, *parameter: str
+) -> _Decorator[Any]:
     """Return an option that takes a number; without a default it may be left out."""
     return click.option(
         option,
@@ -191,17 +191,17 @@ def number_option(
     )
 
 
-def path_option(option: str, purpose: str, *, folder: bool = False, **settings: Any) -> Decorator[Any]:
+def path_option(option: str, purpose: str, *, folder: bool = False, **settings: Any) -> _Decorator[Any]:
     """Return an option that names a file, or a folder, for which no file will do."""
     return click.option(option, type=click.Path(path_type=Path, file_okay=not folder), help=purpose, **settings)
 
 
-def force_option(purpose: str = "Write over files that exist.") -> Decorator[Any]:
+def force_option(purpose: str = "Write over files that exist.") -> _Decorator[Any]:
     """Return the flag ``--force``."""
     return click.option("--force", is_flag=True, help=purpose)
 
 
-def json_option(purpose: str = "Print JSON in place of tables.") -> Decorator[Any]:
+def json_option(purpose: str = "Print JSON in place of tables.") -> _Decorator[Any]:
     """Return the flag ``--json``, which is passed as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=purpose)
 
@@ -215,19 +215,19 @@ def check_format(form: str | None, *, as_json: bool) -> None:
         raise InputError("--format: given together with --json; print one of the two.")
 
 
-def seed_option(purpose: str, parameter: str = "seed", *, default: int | None = 0) -> Decorator[Any]:
+def seed_option(purpose: str, parameter: str = "seed", *, default: int | None = 0) -> _Decorator[Any]:
     """Return the option ``--seed``, whose help says what it is for."""
     check = such_that(lambda seed: seed >= 0, "pass a whole number from 0")
     return number_option("--seed", int, check, purpose, default, parameter)
 
 
-def confidence_option(purpose: str, default: float | None = None) -> Decorator[Any]:
+def confidence_option(purpose: str, default: float | None = None) -> _Decorator[Any]:
     """Return the option ``--confidence``, whose help says of what."""
     check = such_that(lambda confidence: 0 < confidence < 1, "pass a number above 0 and below 1, such as 0.95")
     return number_option("--confidence", float, check, purpose, default)
 
 
-def tolerance_option(side: str, where: str, *, default: str | None = None, otherwise: str = "") -> Decorator[Any]:
+def tolerance_option(side: str, where: str, *, default: str | None = None, otherwise: str = "") -> _Decorator[Any]:
     """Return the option ``--local`` or ``--global``; ``otherwise`` says what holds where it is not given."""
     shown = f"  [default: {otherwise}]" if otherwise else ""
     return click.option(
@@ -261,7 +261,7 @@ def read_costs(place: str, ctx: click.Context, param: click.Parameter, texts: Se
     return found[""] if list(found) == [""] else found or None
 
 
-def costs_option(place: str = "site") -> Decorator[Any]:
+def costs_option(place: str = "site") -> _Decorator[Any]:
     """Return the option that says what errors cost, at participants of this word."""
     return click.option(
         "--costs",
@@ -273,7 +273,7 @@ def costs_option(place: str = "site") -> Decorator[Any]:
     )
 
 
-def together(*options: Decorator[Any]) -> Decorator[Any]:
+def together(*options: _Decorator[Any]) -> _Decorator[Any]:
     """Return several options as one decorator."""
 
     def decorated(command: Any) -> Any:
@@ -307,7 +307,7 @@ def _sentences(ctx: click.Context, param: click.Parameter, texts: Sequence[str])
     return tuple(dict.fromkeys(found))
 
 
-def require_option(place: str = "site") -> Decorator[Any]:
+def require_option(place: str = "site") -> _Decorator[Any]:
     """Return the option for requirements, at participants of this word."""
     return click.option(
         "--require",
@@ -319,7 +319,7 @@ def require_option(place: str = "site") -> Decorator[Any]:
     )
 
 
-def short_way_options() -> Decorator[Any]:
+def _short_way_options() -> _Decorator[Any]:
     """Return the options for a notion with two tolerances."""
     return together(
         name_option(
@@ -330,9 +330,9 @@ def short_way_options() -> Decorator[Any]:
     )
 
 
-def requirement_options(place: str = "site") -> Decorator[Any]:
+def requirement_options(place: str = "site") -> _Decorator[Any]:
     """Return the options for all that is required, and for costs."""
-    return together(short_way_options(), require_option(place), costs_option(place))
+    return together(_short_way_options(), require_option(place), costs_option(place))
 
 
 def short_way(options: dict[str, Any]) -> dict[str, Any]:
@@ -345,10 +345,10 @@ def short_way(options: dict[str, Any]) -> dict[str, Any]:
 rule_options = together(
     name_option(
         "--calibration",
-        CALIBRATIONS,
-        f"How scores become chances: {', '.join(CALIBRATIONS)}.  [default: beta, none without labels]",
+        _CALIBRATIONS,
+        f"How scores become chances: {', '.join(_CALIBRATIONS)}.  [default: beta, none without labels]",
     ),
-    name_option("--basis", BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"),
+    name_option("--basis", _BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"),
     name_option(
         "--pooling",
         POOLING,
@@ -384,7 +384,7 @@ drop_missing_option = click.option(
 )
 
 
-def na_option(default: tuple[str, ...] | None = MISSING, otherwise: str = ", ".join(MISSING)) -> Decorator[Any]:
+def na_option(default: tuple[str, ...] | None = MISSING, otherwise: str = ", ".join(MISSING)) -> _Decorator[Any]:
     """Return the option ``--na``; ``otherwise`` says in words what holds where it is not given."""
 
     def markers(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[str, ...] | None:
@@ -454,16 +454,16 @@ _ID = click.option(
 )
 
 
-def data_options(command: Command) -> Command:
+def data_options(command: _Command) -> _Command:
     """Add DATA and the options that name its columns; the command gets ``data`` (names) and ``columns``."""
     data = click.argument("data", metavar="DATA...", nargs=-1, required=True)
-    found: Command = together(data, *_FIRST, _SITE, *_LAST, _ID)(_with_columns(command))
+    found: _Command = together(data, *_FIRST, _SITE, *_LAST, _ID)(_with_columns(command))
     return found
 
 
-def column_options(command: Command) -> Command:
+def column_options(command: _Command) -> _Command:
     """Add the options that name the columns of one site's file; the command gets ``columns``."""
-    found: Command = together(*_FIRST, *_LAST)(_with_columns(command))
+    found: _Command = together(*_FIRST, *_LAST)(_with_columns(command))
     return found
 
 
@@ -523,4 +523,4 @@ def about_page(
     from logofair.words.about import About
 
     made, word = date.today().isoformat(), decision_word or "accepted"
-    return About(data, typed_command(), title, purpose, author, made, word, **others)
+    return About(data, _typed_command(), title, purpose, author, made, word, **others)

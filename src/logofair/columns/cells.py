@@ -333,7 +333,7 @@ _ABOVE = 1e-10
 
 
 @dataclass(frozen=True)
-class HullCorners:
+class _HullCorners:
     """Corners of cells' edges, one entry each, sorted by cell and rising u.
 
     ``cut`` counts the score levels below the corner's threshold; ``reversed`` corners accept those.
@@ -345,14 +345,14 @@ class HullCorners:
     u: Floats
     v: Floats
 
-    def take(self, which: Indices | Booleans) -> HullCorners:
+    def take(self, which: Indices | Booleans) -> _HullCorners:
         """Some of them."""
-        return HullCorners(*(getattr(self, part.name)[which] for part in fields(self)))
+        return _HullCorners(*(getattr(self, part.name)[which] for part in fields(self)))
 
 
 def upper_hull(
     starts: Indices, mass: Floats, values: Floats, mass_below: Floats, positives_below: Floats
-) -> HullCorners:
+) -> _HullCorners:
     """Upper hull of every cell from its score levels and their running sums, laid out as in ``Cells``.
 
     Its corners come by falling u, from "accept all" down to "accept nobody".
@@ -369,7 +369,7 @@ def upper_hull(
         height = np.interp(2.0 * bottom.cell + bottom.u, 2.0 * top.cell + top.u, top.v)
         bottom = bottom.take(bottom.v > height + _ABOVE)
     if bottom.u.size:
-        joined = HullCorners(*(np.concatenate([getattr(top, f.name), getattr(bottom, f.name)]) for f in fields(top)))
+        joined = _HullCorners(*(np.concatenate([getattr(top, f.name), getattr(bottom, f.name)]) for f in fields(top)))
         top = _concave(_distinct(joined.take(np.lexsort((joined.v, joined.u, joined.cell)))))
     top = _distinct(top)
     return top.take(np.lexsort((-top.u, top.cell)))
@@ -377,7 +377,7 @@ def upper_hull(
 
 def _corners(
     blocks: Indices, cell: Indices, starts: Indices, mass_below: Floats, positives_below: Floats, low_scores: bool
-) -> HullCorners:
+) -> _HullCorners:
     """One family's corners: a cut before every pool, and one after the last of each cell that has rows."""
     sizes = np.diff(starts)
     filled = np.flatnonzero(sizes)
@@ -389,15 +389,15 @@ def _corners(
     if not low_scores:
         u, v = 1.0 - u, positives / mass - v
     order = np.lexsort((u, owner))
-    return HullCorners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
+    return _HullCorners(owner, cut, np.full(owner.size, low_scores), u, v).take(order)
 
 
-def _distinct(points: HullCorners) -> HullCorners:
+def _distinct(points: _HullCorners) -> _HullCorners:
     """Of points with the same u the last, which is the highest: a level may be too light to move u at all."""
     return points.take(np.append((np.diff(points.u) > 0) | (np.diff(points.cell) > 0), True)[: points.u.size])
 
 
-def _concave(points: HullCorners) -> HullCorners:
+def _concave(points: _HullCorners) -> _HullCorners:
     """Those of the points, sorted by cell and rising u, that lie on the upper hull."""
     inner = np.flatnonzero(np.diff(points.cell) == 0)
     width = points.u[inner + 1] - points.u[inner]

@@ -328,7 +328,7 @@ def plain(label: Label | None) -> Any:
     return label if fits else str(label)
 
 
-Words = npt.NDArray[Any]  # unsigned integers, (rows, words)
+_Words = npt.NDArray[Any]  # unsigned integers, (rows, words)
 
 _FIRST_BITS, _MOST_BITS = 16, 22  # of a table's size: the first round's stays in the cache and mostly suffices
 _MOST_ROUNDS = 32  # only rows made to collide need more
@@ -336,7 +336,7 @@ _RUNS, _RUN = 64, 64  # objects looked at beforehand
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
-def text_words(texts: npt.NDArray[np.str_]) -> Words:
+def text_words(texts: npt.NDArray[np.str_]) -> _Words:
     """The characters of each text as words: equal exactly where the texts are."""
     width = texts.dtype.itemsize // 4
     characters = np.zeros((texts.size, width), dtype=np.uint32)
@@ -351,12 +351,12 @@ def text_words(texts: npt.NDArray[np.str_]) -> Words:
     return packed.view(np.uint64)
 
 
-def object_words(objects: npt.NDArray[np.object_]) -> Words:
+def object_words(objects: npt.NDArray[np.object_]) -> _Words:
     """The identity of each object of an array."""
     return np.frombuffer(np.ascontiguousarray(objects), dtype=np.uintp).reshape(-1, 1)
 
 
-def distinct_rows(words: Words) -> tuple[Integers, Indices] | None:
+def distinct_rows(words: _Words) -> tuple[Integers, Indices] | None:
     """Number the distinct rows: each row's number, and the first row of each number, rising.
 
     A row's words are hashed to a slot of a table, which keeps the first row that it gets; other rows are compared with
@@ -398,7 +398,7 @@ def mostly_distinct(objects: Sequence[Any] | npt.NDArray[np.object_]) -> bool:
     return len(some) >= 0.999 * _RUNS * _RUN
 
 
-def _one_round(rows: Words, turn: int, bits: int) -> tuple[Indices, Integers, npt.NDArray[np.bool_]]:
+def _one_round(rows: _Words, turn: int, bits: int) -> tuple[Indices, Integers, npt.NDArray[np.bool_]]:
     """Each slot's first row, every row's slot in the order of these, and whether the row equals that first one."""
     slots = np.empty(rows.shape[0], dtype=np.int32)
     for first in range(0, slots.size, PIECE):
@@ -417,7 +417,7 @@ def _one_round(rows: Words, turn: int, bits: int) -> tuple[Indices, Integers, np
     return firsts, place, equal
 
 
-def _slots(rows: Words, turn: int, bits: int) -> npt.NDArray[np.uint64]:
+def _slots(rows: _Words, turn: int, bits: int) -> npt.NDArray[np.uint64]:
     """A sum of the words, each times an odd number of its own, of which the upper bits depend on all."""
     factors = [np.uint64((_GOLDEN * (2 * (turn * rows.shape[1] + word) + 1)) % 2**64) for word in range(rows.shape[1])]
     hashed = rows[:, 0] * factors[0]

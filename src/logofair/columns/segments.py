@@ -23,7 +23,7 @@ from logofair.columns.checks import Floats, Integers
 
 Indices = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
-Column = TypeVar("Column", bound=npt.NDArray[Any])
+_Column = TypeVar("_Column", bound=npt.NDArray[Any])
 
 # Sorting one long array is several times slower than sorting short runs, which fit in registers and caches (on some
 # processors the long sort's AVX-512 instructions are microcoded besides). So rows are first put into buckets of
@@ -41,7 +41,7 @@ def narrowest(most: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if most < 2**31 else np.int64
 
 
-def group_by(keys: npt.NDArray[Any], n_keys: int, data: Column) -> tuple[Column, Indices]:
+def group_by(keys: npt.NDArray[Any], n_keys: int, data: _Column) -> tuple[_Column, Indices]:
     """Stable counting sort: data in the order of its keys, and each key's start."""
     # Turning a sparse matrix from columns to rows is a counting sort, several times faster than argsort.
     n = keys.size
@@ -185,7 +185,7 @@ def _search(data: Floats, first: Indices, last: Indices, targets: Floats, right:
     return np.asarray(before + 1 - first + ((left > 0) & (data[place] < targets)))
 
 
-def gather(column: Column, rows: npt.NDArray[Any]) -> Column:
+def gather(column: _Column, rows: npt.NDArray[Any]) -> _Column:
     """A column's entries at some places; in threads where they are many, since each one waits for memory."""
     found = np.empty(rows.size, dtype=column.dtype)
 
@@ -317,7 +317,7 @@ class RowOrder:
         """Where a row's level, given in this order, or its cell differs from that of the row before."""
         return level_changes(levels, self.starts)
 
-    def in_input_order(self, ordered: Column) -> Column:
+    def in_input_order(self, ordered: _Column) -> _Column:
         """A column in this order, put back into the order of the user's columns."""
         column = np.empty_like(ordered)
         column[self.rows] = ordered
@@ -331,11 +331,11 @@ class RowOrder:
 
 # More speed for many rows: pieces that stay in the processor's caches, and two threads or more.
 
-First = TypeVar("First")
-Second = TypeVar("Second")
+_First = TypeVar("_First")
+_Second = TypeVar("_Second")
 
 # Threads pay from this many rows on.
-ENOUGH_ROWS = 200_000
+_ENOUGH_ROWS = 200_000
 # Rows worked on at once: temporaries of this length stay in the processor's caches.
 PIECE = 1 << 15
 _MOST_THREADS, _PIECES = 4, 16  # more pieces than threads, so that none waits long for the last
@@ -345,7 +345,7 @@ def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -
     """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run."""
     parts = list(parts)
     threads = min(_MOST_THREADS, os.cpu_count() or 1, len(parts))
-    if rows < ENOUGH_ROWS or threads <= 1:
+    if rows < _ENOUGH_ROWS or threads <= 1:
         for part in parts:
             work(part)
         return
@@ -357,15 +357,15 @@ def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -
 def pieces_of_runs(starts: npt.NDArray[np.int64]) -> list[slice]:
     """Runs in pieces of about as many rows, the same on every machine; run i has the rows from ``starts[i]`` on."""
     rows = int(starts[-1]) if starts.size else 0
-    parts = _PIECES if rows >= ENOUGH_ROWS else 1
+    parts = _PIECES if rows >= _ENOUGH_ROWS else 1
     cuts = np.searchsorted(starts[:-1], np.arange(1, parts) * rows // parts)
     ends = np.unique(np.concatenate(([0], cuts, [starts.size - 1]))).tolist()
     return [slice(first, last) for first, last in pairwise(ends)]
 
 
-def two_at_once(first: Callable[[], First], second: Callable[[], Second], rows: int) -> tuple[First, Second]:
+def two_at_once(first: Callable[[], _First], second: Callable[[], _Second], rows: int) -> tuple[_First, _Second]:
     """Do two pieces of work, neither of which needs the other; in two threads where they are on many rows."""
-    if rows < ENOUGH_ROWS or os.cpu_count() == 1:
+    if rows < _ENOUGH_ROWS or os.cpu_count() == 1:
         return first(), second()
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(second)

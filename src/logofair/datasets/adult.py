@@ -32,8 +32,8 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 
 # Four sites to try a federation with.
-SITES = ("north", "south", "east", "west")
-FILES = (*SITES, "together", "others", "new-north")
+_SITES = ("north", "south", "east", "west")
+FILES = (*_SITES, "together", "others", "new-north")
 _NAMES = {  # of their columns
     "age": "age",
     "education-num": "education_years",
@@ -105,7 +105,7 @@ def site_files(random_state: int = 0) -> dict[str, str]:
 
     data = load_adult()
     dealing, splitting = np.random.default_rng(random_state).spawn(2)
-    site = dirichlet_sites(data.sensitive, n_sites=len(SITES), alpha=_ALPHA, rng=dealing)
+    site = dirichlet_sites(data.sensitive, n_sites=len(_SITES), alpha=_ALPHA, rng=dealing)
     parts = split(len(data), _PARTS, rng=splitting)
     model = LogisticRegression(solver="newton-cholesky").fit(data.features[parts["train"]], data.labels[parts["train"]])
     columns: dict[str, npt.NDArray[Any]] = {"id": np.arange(len(data))}
@@ -122,13 +122,13 @@ def site_files(random_state: int = 0) -> dict[str, str]:
     dealt = {
         part: {
             name: [lines[row] for row in np.sort(parts[part][site[parts[part]] == number])]
-            for number, name in enumerate(SITES)
+            for number, name in enumerate(_SITES)
         }
         for part in ("sites", "new")
     }
     found = {name: [header, *own] for name, own in dealt["sites"].items()}
     for name, part in (("together", "sites"), ("others", "new")):
-        own = [f"{site},{line}" for site in SITES[:3] for line in dealt[part][site]]
+        own = [f"{site},{line}" for site in _SITES[:3] for line in dealt[part][site]]
         found[name] = [f"site,{header}", *own]
-    found["new-north"] = [header, *dealt["new"][SITES[0]]]
+    found["new-north"] = [header, *dealt["new"][_SITES[0]]]
     return {name: "\n".join(own) + "\n" for name, own in found.items()}

@@ -21,8 +21,8 @@ from logofair.columns.labels import encode
 from logofair.datasets.table import Dataset, chosen
 from logofair.errors import InputError
 
-Counts: TypeAlias = npt.NDArray[np.int64]
-RowNumbers: TypeAlias = npt.NDArray[np.intp]
+_Counts: TypeAlias = npt.NDArray[np.int64]
+_RowNumbers: TypeAlias = npt.NDArray[np.intp]
 
 # The authors' code redraws until every (group, site) cell holds this many rows.
 _SMALLEST_CELL = 20
@@ -106,9 +106,9 @@ def dirichlet_sites(
     return sites
 
 
-def _authors_draw(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Generator) -> Counts:
+def _authors_draw(sizes: _Counts, n_sites: int, alpha: float, rng: np.random.Generator) -> _Counts:
     """One draw in which sites that already hold n/K rows get none of the later groups."""
-    counts: Counts = np.zeros((sizes.size, n_sites), dtype=np.int64)
+    counts: _Counts = np.zeros((sizes.size, n_sites), dtype=np.int64)
     full = sizes.sum() / n_sites
     for group, size in enumerate(sizes):
         shares = rng.dirichlet(np.full(n_sites, 2.0 * alpha))
@@ -119,10 +119,10 @@ def _authors_draw(sizes: Counts, n_sites: int, alpha: float, rng: np.random.Gene
     return counts
 
 
-def _divided(size: int, shares: Floats) -> Counts:
+def _divided(size: int, shares: Floats) -> _Counts:
     """How many of ``size`` rows each site gets: the running shares rounded down, and the last site takes the rest."""
     cuts = np.floor(np.cumsum(shares[:-1]) * size).astype(np.int64)
-    counts: Counts = np.diff(np.concatenate([[0], np.minimum(cuts, size), [size]]))
+    counts: _Counts = np.diff(np.concatenate([[0], np.minimum(cuts, size), [size]]))
     return counts
 
 
@@ -135,7 +135,7 @@ class Partition(NamedTuple):
     array([0, 2])
     """
 
-    rows: RowNumbers
+    rows: _RowNumbers
     """Numbers of the rows that have a site, in increasing order."""
     sites: npt.NDArray[Any]
     """The site of each of these rows."""
@@ -228,7 +228,7 @@ def _natural_sites(dataset: Dataset, n_sites: int | None, least_rows: int | None
     return Partition(rows, dataset.sites[rows])
 
 
-def split(n_rows: int, fractions: Mapping[str, float], *, rng: RandomSource) -> dict[str, RowNumbers]:
+def split(n_rows: int, fractions: Mapping[str, float], *, rng: RandomSource) -> dict[str, _RowNumbers]:
     """Split row numbers at random into named parts.
 
     Parameters

@@ -51,7 +51,7 @@ class _StoredResult:
     result: RunResult
 
 
-PLAN = Document(_StoredPlan, "logofair plan", 4, "plan")
+_PLAN = Document(_StoredPlan, "logofair plan", 4, "plan")
 STATE = Document(
     ServerState, "logofair state", 4, "state", "restore it from a backup, or start a new run", private=True
 )
@@ -60,12 +60,12 @@ RESULT = Document(_StoredResult, "logofair result", 4, "result", "get the file a
 
 def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:
     """Store a plan with the options of its server."""
-    PLAN.write(path, _StoredPlan(plan, options))
+    _PLAN.write(path, _StoredPlan(plan, options))
 
 
 def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
     """Read a stored plan and its options."""
-    stored = PLAN.read(path)
+    stored = _PLAN.read(path)
     return stored.plan, stored.options
 
 

@@ -71,12 +71,12 @@ class SiteSettings:
 
     def write(self, path: str | Path) -> None:
         """Store the settings."""
-        SETTINGS.write(path, self)
+        _SETTINGS.write(path, self)
 
     @classmethod
     def read(cls, path: str | Path) -> SiteSettings:
         """Read stored settings."""
-        return SETTINGS.read(path)
+        return _SETTINGS.read(path)
 
     def identity(self) -> SecureIdentity | None:
         """The keys for secure sums, where the site has any; of its peers' those that its people have compared."""
@@ -109,8 +109,8 @@ class _UnfitPlan:
     digest: str
 
 
-SETTINGS = Document(SiteSettings, "logofair site", 2, "site settings", "start the site again", private=True)
-CLIENT = Document(
+_SETTINGS = Document(SiteSettings, "logofair site", 2, "site settings", "start the site again", private=True)
+_CLIENT = Document(
     StoredSite, "logofair client", 3, "client state", "restore it from a backup, or leave the run", private=True
 )
 UNFIT = Document(_UnfitPlan, "logofair unfit plan", 1, "unfit plan", "remove it", private=True)
@@ -195,7 +195,7 @@ def _answer(
     """Answer with the stored state of the run, and store the next one before the reply is handed over."""
     folder, data = Path(settings.folder), fingerprint(settings.data)
     file = folder / f"{message.run}.client.json"
-    at = CLIENT.read(file) if file.exists() else StoredSite(StoredClient(), data)
+    at = _CLIENT.read(file) if file.exists() else StoredSite(StoredClient(), data)
     stored = at.client
     if stored.run not in ("", message.run):  # on disks that take two names for one
         raise RefusedError(
@@ -228,7 +228,7 @@ def _answer(
         client = replace(client, releases=(stored_release(folder, client.columns, plan),))
     client, reply = client.handle(message)
     if client.stored is not stored:
-        CLIENT.write(file, StoredSite(client.stored, data))
+        _CLIENT.write(file, StoredSite(client.stored, data))
     if client.forged:
         say(Event("forged", client.forged, {"run": message.run}))
     elif client.problem:
@@ -246,7 +246,7 @@ def _check_earlier_runs(settings: SiteSettings, plan: Plan) -> None:
     does any consent allow another smallest cell: what is between the two are the rows of one site's small group.
     """
     for file in sorted(Path(settings.folder).glob("*.client.json")):
-        other = CLIENT.read(file).client
+        other = _CLIENT.read(file).client
         before = None if other.state is None else other.state.plan
         if not (plan.secure or (before is not None and before.secure)):
             continue

@@ -24,7 +24,7 @@ from logofair.solvers.limits import Limits, Regions, gap_of
 from logofair.solvers.problem import rates_defined
 from logofair.solvers.trials import PriceMarks, price_marks
 
-ALL_GROUPS = "all groups"  # that a combination of rates is of
+_ALL_GROUPS = "all groups"  # that a combination of rates is of
 _PROOF = 1e-9  # by which a bound has to lie below what any rule gains, to prove that there is none
 _STEP = 1e-6  # of a requirement, over which what it is worth is a line
 _HALVINGS = 30  # until the amount by which a requirement gives way is known
@@ -163,7 +163,7 @@ class GlobalRequirements:
         """The rates that are within more than tolerances, of rates (groups, rates), by name and group."""
         names, over_all = list(map(str, self.plan.groups)), self.plan.over_all
         return {
-            over_all.rates[k].name: {ALL_GROUPS: float(rates[0, k])}
+            over_all.rates[k].name: {_ALL_GROUPS: float(rates[0, k])}
             if k >= len(over_all.group_rates)
             else {name: float(rates[a, k]) for a, name in enumerate(names) if self.defined[a, k]}
             for k in np.flatnonzero(self.limits.besides[0])
@@ -175,7 +175,7 @@ class GlobalRequirements:
         for k, rate in enumerate(self.plan.over_all.rates):
             own = named.get(rate.name, {})
             for a, name in enumerate(map(str, self.plan.groups)):
-                found[a, k] = own.get(name, own.get(ALL_GROUPS, 0.0) if a == 0 else 0.0)
+                found[a, k] = own.get(name, own.get(_ALL_GROUPS, 0.0) if a == 0 else 0.0)
         return found if self.by_name(found) == {name: dict(own) for name, own in named.items()} else None
 
     @property

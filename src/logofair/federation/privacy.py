@@ -40,7 +40,7 @@ from logofair.columns.checks import (
 from logofair.errors import InputError
 from logofair.policy.mixtures import Mixtures
 
-Counts: TypeAlias = npt.NDArray[np.int64]
+_Counts: TypeAlias = npt.NDArray[np.int64]
 
 # How far one person moves the counts (L2): one count by 1, or one down and another up.
 _SENSITIVITY = {"add-remove": 1.0, "replace": math.sqrt(2.0)}  # the double nearest to sqrt 2 lies above it
@@ -107,7 +107,7 @@ def check_neighbours(name: object) -> None:
 class Release:
     """Noised counts of one client, and what they cost; nothing in it needs hiding unless it is a rehearsal."""
 
-    counts: Counts  # (groups, bins), some of them negative
+    counts: _Counts  # (groups, bins), some of them negative
     privacy: Privacy  # what was allowed
     epsilon: float  # what was spent, by the accountant
     delta: float
@@ -212,7 +212,7 @@ def _checked_rows(eta: object, groups: object, n_groups: int) -> tuple[Floats, I
     return chances, codes.astype(np.int32)
 
 
-def histogram(eta: Floats, groups: Integers, n_groups: int, bins: int) -> Counts:
+def histogram(eta: Floats, groups: Integers, n_groups: int, bins: int) -> _Counts:
     """Rows of every group (down) in every bin (across)."""
     place = np.minimum((eta * bins).astype(np.int64), bins - 1)
     return np.bincount(groups.astype(np.int64) * bins + place, minlength=n_groups * bins).reshape(n_groups, bins)
@@ -223,7 +223,7 @@ def midpoints(bins: int) -> Floats:
     return (np.arange(bins) + 0.5) / bins
 
 
-def without_negatives(counts: Counts) -> Counts:
+def without_negatives(counts: _Counts) -> _Counts:
     """The nearest counts from 0 up with the same total in every row (all 0 where the total is not positive).
 
     Clipping alone would turn the noise of every empty bin into people: with the noise's width s it adds 0.4 s of them
@@ -292,7 +292,7 @@ def smallest_scale(privacy: Privacy) -> tuple[float, float, float]:
     return scale, float(spent), float(at)
 
 
-def add_noise(counts: Counts, scale: float, random_state: int | None = None) -> Counts:
+def add_noise(counts: _Counts, scale: float, random_state: int | None = None) -> _Counts:
     """Counts with fresh noise from the operating system's entropy: no two calls agree, and none can be repeated.
 
     With a ``random_state`` noise of the same distribution comes from that seed: whoever knows the seed undoes it.

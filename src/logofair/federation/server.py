@@ -26,7 +26,7 @@ from logofair.federation.published import BEATEN
 from logofair.federation.result import ExcludedSite, RunResult
 
 # Under secure sums every site gets what all the others contributed: its messages grow with the roster.
-MOST_SECURE_SITES = 100
+_MOST_SECURE_SITES = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +74,9 @@ class Server:
             raise InputError(
                 f"costs: has no pair for site {without[0]!r}; pass one for every site, or one for all others."
             )
-        if plan.secure and len(names) > MOST_SECURE_SITES:
+        if plan.secure and len(names) > _MOST_SECURE_SITES:
             raise InputError(
-                f"sites: {len(names)} with secure sums, which take at most {MOST_SECURE_SITES}, since each site "
+                f"sites: {len(names)} with secure sums, which take at most {_MOST_SECURE_SITES}, since each site "
                 "checks what all others contribute; join small sites, or use differential privacy without secure sums."
             )
         _check_quorum(plan, names)

@@ -28,7 +28,7 @@ from logofair.errors import InputError
 from logofair.files.writing import FileName, file_path, put_whole, readable
 from logofair.records import FAULTS, listed, parsed, plain, read
 
-Kind = TypeVar("Kind")
+_Kind = TypeVar("_Kind")
 
 _LISTED = 100_000  # numbers of an array up to which it is written as a list
 _MAIN = "document.json"
@@ -39,7 +39,7 @@ _ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, Ru
 
 
 @dataclass(frozen=True)
-class Document(Generic[Kind]):
+class Document(Generic[_Kind]):
     """One kind of file of our own: what record it holds, and the marks by which it is known.
 
     Parameters
@@ -56,14 +56,14 @@ class Document(Generic[Kind]):
         Whether its owner alone may read it, from its first byte on and whatever an older file allowed.
     """
 
-    record: type[Kind]
+    record: type[_Kind]
     format: str
     version: int
     what: str
     remedy: str | None = None
     private: bool = False
 
-    def write(self, path: FileName, record: Kind) -> None:
+    def write(self, path: FileName, record: _Kind) -> None:
         """Write a file; an existing one is replaced at once or not at all, even if the machine dies meanwhile."""
         body, members = self._plain(record)
         document = {"format": self.format, "version": self.version, "checksum": _checksum(body), self.what: body}
@@ -80,11 +80,11 @@ class Document(Generic[Kind]):
             data = buffer.getvalue()
         put_whole(path, data, private=self.private)
 
-    def checksum(self, record: Kind) -> str:
+    def checksum(self, record: _Kind) -> str:
         """Return the checksum that the file of a record states."""
         return _checksum(self._plain(record)[0])
 
-    def _plain(self, record: Kind) -> tuple[Any, list[bytes]]:
+    def _plain(self, record: _Kind) -> tuple[Any, list[bytes]]:
         """What stands in the file for a record, and the bytes of the arrays that are packed beside it."""
         members: list[bytes] = []
 
@@ -109,7 +109,7 @@ class Document(Generic[Kind]):
     def _unwritable(self, error: Exception) -> InputError:
         return InputError(f"save: the {self.what} holds a label or value that JSON cannot hold ({error}).")
 
-    def read(self, path: FileName) -> Kind:
+    def read(self, path: FileName) -> _Kind:
         """Read a file, with format, version and checksum checked; raise `InputError` on any other file."""
         source, again = file_path(path), self.remedy or f"save the {self.what} again"
         data = read_bytes(source)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _PACKED = ".gz"
 _TEXTS = (".csv", ".tsv", ".txt")
 KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV") | TABLE
-BLOCK = 1 << 22
+_BLOCK = 1 << 22
 _MOST_BYTES, _MOST_RATIO, _SMALL = 1 << 37, 200, 1 << 26  # of packed files
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _LONGEST_LINE = 1 << 24
@@ -219,7 +219,7 @@ def open_table(
     missing: Sequence[str] = (),
     verbatim: Sequence[str] = (),
     seen: Callable[[int], None] | None = None,
-    block: int = BLOCK,
+    block: int = _BLOCK,
 ) -> Iterator[Table]:
     """Open a file for reading ``wanted``, columns by role; the roles may be any names.
 

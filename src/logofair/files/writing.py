@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import polars
 
 FileName: TypeAlias = str | os.PathLike[str]
-Table = TypeVar("Table", "polars.DataFrame", "polars.LazyFrame")
-FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it
+_Table = TypeVar("_Table", "polars.DataFrame", "polars.LazyFrame")
+_FULL = (errno.ENOSPC, errno.EDQUOT)  # what the system says of a full disk, or of a user's full share of it
 _FORMULA, _QUOTED = r"(?s)^'*[=+\-@\t\r].", r"(?s)^'+[=+\-@\t\r]."
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 # What the names of files that we write end in, each with the format in which such a file is written.
@@ -142,7 +142,7 @@ def _refusals(path: FileName) -> Iterator[None]:
 
 
 def _unwritable(path: FileName, error: Exception) -> InputError:
-    if getattr(error, "errno", None) in FULL:
+    if getattr(error, "errno", None) in _FULL:
         return DiskFullError(f"{path}: cannot be written ({reason_of(error)}); make room on its disk.")
     advice = "choose a folder that exists, has room and may be written to"
     return InputError(f"{path}: cannot be written ({reason_of(error)}); {advice}.")
@@ -212,14 +212,14 @@ def sink(table: polars.LazyFrame, path: Path) -> None:
     """Write a lazy table as its name's ending says."""
     ending = path.suffix.lower()
     if TABLE.get(ending) == "CSV":
-        without_formulas(table).sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
+        _without_formulas(table).sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
     elif TABLE.get(ending) == "Parquet":
         table.sink_parquet(path)
     else:
         table.sink_ipc(path)
 
 
-def without_formulas(table: Table) -> Table:
+def _without_formulas(table: _Table) -> _Table:
     """A table for a CSV file, in which no cell of text is a formula that a spreadsheet would run.
 
     Such a cell begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, goes on, and is no number; it gets
@@ -234,7 +234,7 @@ def without_formulas(table: Table) -> Table:
 
 
 def with_formulas(cell: polars.Expr) -> polars.Expr:
-    """A cell of a CSV file as it was before :func:`without_formulas`."""
+    """A cell of a CSV file as it was before :func:`_without_formulas`."""
     import polars
 
     return polars.when(cell.str.contains(_QUOTED)).then(cell.str.strip_prefix("'")).otherwise(cell)

@@ -54,14 +54,14 @@ from logofair.requirements import Requirements
 from logofair.solvers.certificate import certify
 from logofair.solvers.problem import Problem, make_problem
 
-BY_RANK, HELD_OUT = "by rank", "on rows held out"
+BY_RANK, _HELD_OUT = "by rank", "on rows held out"
 
 # Of ten parts of the rows, those that choose the rule. By rank few choose well enough, since the others still place the
 # thresholds. Held out, the gap of a rule fitted on a share s of n rows has a noise of about 0.8 / sqrt(s n) standard
 # errors of a row and its limit a margin of 1.64 / sqrt((1 - s) n): together least for s = 0.38, 2% more for a half, and
 # accuracy wants more rows to choose.
 _PARTS = 10
-_CHOOSE = {BY_RANK: 3, HELD_OUT: 5}
+_CHOOSE = {BY_RANK: 3, _HELD_OUT: 5}
 _RATES = (0.05, 0.95)  # margins are reckoned for rates between these: at 0 the normal approximation would need none
 
 
@@ -105,7 +105,7 @@ def split_rows(prepared: Prepared, requirements: Requirements, settings: FitSett
                 "confidence."
             )
     one_share = requirements.only_gaps and len(rates) == 1 and counts_rows(rates[0])
-    method = BY_RANK if one_share and rows.people is None and rows.weights is None else HELD_OUT
+    method = BY_RANK if one_share and rows.people is None and rows.weights is None else _HELD_OUT
     # A stream of its own: the folds of the calibration are drawn from the number alone.
     rng = np.random.default_rng([settings.random_state, 1])
     if rows.people is not None:

@@ -150,7 +150,7 @@ def _bins(odds: Floats) -> Indices:
     return np.clip(((odds + _LIMIT) * _BINS_PER_UNIT).astype(np.int64), 0, BINS - 1)
 
 
-def own_shares(counts: Floats, kappa: float | None) -> Floats:
+def _own_shares(counts: Floats, kappa: float | None) -> Floats:
     """W: the weight of a cell's own rows in its measure."""
     return np.zeros_like(counts) if kappa is None else _ratio(counts, counts + kappa)
 
@@ -327,7 +327,7 @@ def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> 
     rule, fold, size = ShiftRule.of(reference, between), rows.fold, reference.edges.size + 1
     assert fold is not None
     finer = np.searchsorted(reference.edges, np.arange(BINS)).astype(np.int32)
-    share = 1.0 - own_shares(rows.counts, _KAPPA_WHILE_CHOOSING)
+    share = 1.0 - _own_shares(rows.counts, _KAPPA_WHILE_CHOOSING)
     # In units of bins, so that one subtraction moves a row. Without any shift rows keep their bins.
     shifts = [_BINS_PER_UNIT * rule.shifts(rows, kind).reshape(len(share), -1) for kind in KINDS]
     moved = [shift.any() for shift in shifts]
@@ -392,7 +392,7 @@ def held_out_errors(rows: ScoredRows, reference: Reference, between: Floats, pri
     shifts = [rule.shifts(rows, kind) for kind in KINDS]
     for number, held_out in enumerate(below):
         own, seen = (_ratio(part[..., :-1], part[..., -1:]) for part in (total - held_out, held_out))
-        mass, shares = held_out[..., -1], [own_shares(rows.counts[number], kappa) for kappa in KAPPAS]
+        mass, shares = held_out[..., -1], [_own_shares(rows.counts[number], kappa) for kappa in KAPPAS]
         for k, shift in enumerate(shifts):
             prior = _prior_below(priors[k, number], shift[number], reference)
             apart, ahead = own - prior, prior - seen
@@ -456,7 +456,7 @@ class PriorSums:
 
 def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
     """What cells give to the prior, which is as much mass as they take from it."""
-    share, shifts = 1.0 - own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
+    share, shifts = 1.0 - _own_shares(rows.counts[-1], choice.kappa), rule.last.shifts(rows, choice.kind)[-1]
     weight = share.ravel()[rows.cells] * (1.0 if rows.weights is None else rows.weights)
     residual = rows.odds - shifts.ravel()[rows.cells]
     place = rows.cells % rows.n_groups * BINS + _bins(residual)
@@ -467,7 +467,7 @@ def prior_sums(rows: ScoredRows, choice: Choice, rule: ShiftRule) -> PriorSums:
 
 def _own(rows: ScoredRows, kappa: float | None, cell_mass: Floats) -> Floats:
     """W of every cell, (sites, groups); 1 where the cell borrows too little to count."""
-    own = own_shares(rows.counts[-1], kappa)
+    own = _own_shares(rows.counts[-1], kappa)
     return np.where((cell_mass == 0) | (1.0 - own < _LEAST_SHARE), 1.0, own)
 
 

@@ -51,8 +51,8 @@ from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.joint import conflict_of, solve_joint
 from logofair.solvers.problem import Problem, make_problem
 
-BASES = ("eta", "labels")
-FOLDS = 5  # of the calibration, and of what pooling is chosen by
+_BASES = ("eta", "labels")
+_FOLDS = 5  # of the calibration, and of what pooling is chosen by
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class FitSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class CalibratedScores:
+class _CalibratedScores:
     """What calibration made of rows, in their ``order`` by cell and score.
 
     ``scores`` is what the stored policy compares with its thresholds, ``chances()`` are out of fold, and ``eta`` is the
@@ -98,7 +98,7 @@ class CalibrationRows:
     groups: Codes
     sites: Codes
     weights: Floats | None
-    calibration: CalibratedScores | None = None
+    calibration: _CalibratedScores | None = None
     ids: Codes | None = None  # the person of each row, where ids were given
 
     def at(self, which: Booleans) -> CalibrationRows:
@@ -155,7 +155,7 @@ def checked_rows(
     ids: object = None,
 ) -> CalibrationRows:
     """Check every column."""
-    for value, known, where in ((calibration, METHODS, "calibration"), (basis, BASES, "basis")):
+    for value, known, where in ((calibration, METHODS, "calibration"), (basis, _BASES, "basis")):
         if not isinstance(value, str) or value not in known:
             raise InputError(f"{where}: got {value!r}{nearest_name(value, known)}; use one of {', '.join(known)}.")
     same_order(
@@ -233,7 +233,7 @@ def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     """Calibrate checked rows, let small cells borrow, and order all into cells."""
     method, pooling = settings.calibration, settings.pooling
     n_sites, n_groups = shape = len(rows.sites.names), len(rows.groups.names)
-    folds = min(FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
+    folds = min(_FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
     people = None if rows.people is None else rows.people.codes
     # Where nobody needs to borrow there is nothing to choose: cells have rows enough, or are their groups.
     alone = not cells_may_borrow(pooling, rows.cells, rows.weights, shape)
@@ -302,7 +302,7 @@ def with_chances(
         given, found = order, order.in_input_order(calibrated)
         order = RowOrder.of(found, rows.cells, given.starts.size - 1)
         calibrated, chances = found[order.rows], partial(_reordered, chances, given, order)
-    return replace(rows, calibration=CalibratedScores(order, calibrated, chances, rows.weights))
+    return replace(rows, calibration=_CalibratedScores(order, calibrated, chances, rows.weights))
 
 
 def _reordered(chances: Callable[[], Floats], given: RowOrder, wanted: RowOrder) -> Floats:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from logofair.progress import Progress
 
 # Which rows are accepted of those on which chance decides.
-Toss: TypeAlias = Callable[[Tosses], Booleans]
+_Toss: TypeAlias = Callable[[Tosses], Booleans]
 
 _INTEGER_KINDS = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is written, and one with any 18 digits fits
 
@@ -192,7 +192,7 @@ class Decider:
                 codes.append(pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code"))
         return table.numbered.select(found).with_columns(codes)
 
-    def decide(self, batch: _Batch, toss: Toss) -> tuple[npt.NDArray[np.int64], Integers, int]:
+    def decide(self, batch: _Batch, toss: _Toss) -> tuple[npt.NDArray[np.int64], Integers, int]:
         """Decide on a batch, ``toss`` where chance does; also their groups, and how many the policy does not know."""
         column, scale = batch.rows["score"], self.columns.scale
         if batch.rows["unread"].any():
@@ -322,11 +322,11 @@ def _text(role: str, kind: Any) -> Any:
     return pl.when(complete).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
 
 
-BATCH = 250_000
+_BATCH = 250_000
 
 
 def decide_files(
-    decider: Decider, files: DataFiles, out: Path, progress: Progress, *, batch: int = BATCH
+    decider: Decider, files: DataFiles, out: Path, progress: Progress, *, batch: int = _BATCH
 ) -> DecisionCounts:
     """Decide on all rows of the files and write the decisions; the file is there whole or not at all.
 
@@ -334,7 +334,7 @@ def decide_files(
     """
     totals = DecisionCounts(decider.policy.groups)
     expected = max(1, sum(map(estimated_rows, files.paths)) // batch)
-    toss: Toss = Tosses.by_coin
+    toss: _Toss = Tosses.by_coin
     if decider.exact_counts:
         met: list[tuple[Floats, Integers, Words]] = []  # of all rows on which chance decides
 
@@ -372,7 +372,7 @@ def decide_files(
 
 
 def _batches(
-    decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int, toss: Toss
+    decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int, toss: _Toss
 ) -> Generator[polars.DataFrame]:
     """The output, batch by batch."""
     pl, schema = polars_module(), None

@@ -29,7 +29,7 @@ _PIECE = 1 << 16
 _ROUNDING = 1e-15
 
 # Weights, cuts and sides (upper) of up to three corners per cell, each (cells, corners).
-Corners: TypeAlias = tuple[Floats, Indices, Booleans]
+_Corners: TypeAlias = tuple[Floats, Indices, Booleans]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,7 @@ def _extremes(cells: Cells, every: Indices) -> tuple[Floats, Floats]:
     return lowest, highest
 
 
-def _edge(cells: Cells, which: Indices, u: Floats, *, upper: bool) -> Corners:
+def _edge(cells: Cells, which: Indices, u: Floats, *, upper: bool) -> _Corners:
     """Two neighbouring corners of the upper or the lower edge that mix to u (the third column is unused)."""
     target = 1.0 - u if upper else u
     cut = _first_cut(cells, which, lambda below_u, below_v: below_u > target)
@@ -240,7 +240,7 @@ def _edge(cells: Cells, which: Indices, u: Floats, *, upper: bool) -> Corners:
     return weight, np.column_stack([low, high, high]), np.column_stack([side, side, side])
 
 
-def _inside(cells: Cells, every: Indices, u: Floats, v: Floats, top: Corners) -> Corners:
+def _inside(cells: Cells, every: Indices, u: Floats, v: Floats, top: _Corners) -> _Corners:
     """Corners of any point: those of an edge where it lies on one, otherwise of a short chord."""
     weight, cuts, upper = top
     share = cells.positive_shares(every)
@@ -254,14 +254,14 @@ def _inside(cells: Cells, every: Indices, u: Floats, v: Floats, top: Corners) ->
     return weight, cuts, upper
 
 
-def _positives(cells: Cells, which: Indices, corners: Corners) -> Floats:
+def _positives(cells: Cells, which: Indices, corners: _Corners) -> Floats:
     """The selected positives v of two corners' mixture."""
     weight, cuts, upper = corners
     (_, v1), (_, v2) = (cells.corner(which, cuts[:, j], upper[:, j]) for j in (0, 1))
     return np.asarray(weight[:, 0] * v1 + weight[:, 1] * v2)
 
 
-def _short_chord(cells: Cells, which: Indices, u: Floats, v: Floats) -> Corners:
+def _short_chord(cells: Cells, which: Indices, u: Floats, v: Floats) -> _Corners:
     """Three corners that mix to (u, v), a point inside the polygon: a short chord's start, and the two around its end.
 
     Only rows between the ends need a coin: on the upper edge all rows above are accepted and all below rejected. For a
@@ -391,7 +391,7 @@ def _thresholds(cells: Cells, every: Indices, cuts: Indices, upper: Booleans) ->
     return threshold.reshape(cuts.shape)
 
 
-def _single(cells: Cells, every: Indices, top: Corners) -> Floats:
+def _single(cells: Cells, every: Indices, top: _Corners) -> Floats:
     """The one upper threshold per cell whose selection rate is nearest to u; infinity rejects all."""
     weight, cuts, upper = top
     cut = np.where(weight[:, 0] >= 0.5, cuts[:, 0], cuts[:, 1])

@@ -80,7 +80,7 @@ class RuleTable:
     __repr__ = __str__
 
 
-def raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> Floats:
+def _raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> Floats:
     """Return the raw score at which the calibrated one reaches each value; sites of code -1 are unknown ones.
 
     A higher raw score never has a lower calibrated one, so halving finds the place. Values that are not reached give 1.
@@ -108,7 +108,7 @@ def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
     chances = mixtures.chances(middle, np.full(middle.size, cell))
     differs = np.concatenate(([True], np.diff(chances) != 0))
     edges, chances = np.append(edges[:-1][differs], 1.0), chances[differs]
-    raw = raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
+    raw = _raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
     raw = np.concatenate(([0.0], raw, [1.0]))
     scale = None if policy.info.columns is None else policy.info.columns.scale
     if scale == "logit":  # which ends where chances are 0 or 1 to the last bit

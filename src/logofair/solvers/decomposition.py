@@ -30,7 +30,7 @@ from logofair.solvers.rational import ROUNDING, Mixture, best_mixture
 from logofair.solvers.simplex import Tableau
 
 # Where a solve in memory stops: well below the 1e-6 of a certificate, so that rounding in the stored policy has room.
-TARGET = 2e-7
+_TARGET = 2e-7
 _ROUNDS = 200
 _RETREATS = 6
 _ROUNDING = 1e-10  # by which a mixture's gaps may exceed the tolerances: a tenth of a certificate's precision
@@ -76,7 +76,7 @@ class TriedPrices:
 
 
 @dataclass(frozen=True, eq=False)
-class Incumbent:
+class _Incumbent:
     """The best mixture of the answers so far, and how much better anything could be."""
 
     value: float
@@ -116,7 +116,7 @@ class Decomposition:
     rejecting: bool = True
 
     @cached_property
-    def incumbent(self) -> Incumbent:
+    def incumbent(self) -> _Incumbent:
         """The best mixture that meets the requirements (none: worth -infinity), and the best bound.
 
         Both are of requirements that may be missed by rounding: where prices are of 1e8, that is worth something. Where
@@ -130,7 +130,7 @@ class Decomposition:
         found, widened = best(ROUNDING), ROUNDING
         if not np.isfinite(found.value) and np.isfinite((wider := best(_MISSED_AT_MOST)).value):
             found, widened = wider, _MISSED_AT_MOST
-        return Incumbent(
+        return _Incumbent(
             found.value, found.weights, found.prices, *_best_bound(self.tried, self._worth_at_tried(widened))
         )
 
@@ -219,7 +219,7 @@ class ExactSolver:
     answers: list[LocalAnswer] = field(default_factory=list)  # one for each of the prices tried
     mixed: set[int] = field(default_factory=set)  # answers that were part of an optimum
     tableau: Tableau | None = None
-    target: float = TARGET  # the optimality gap that is small enough
+    target: float = _TARGET  # the optimality gap that is small enough
 
     def looser(self) -> ExactSolver:
         """A solver at a looser local tolerance: answers that were of use may be mixed there, but prove nothing."""
@@ -284,7 +284,7 @@ class ExactSolver:
         bound = float(problem.site_mass @ local) + float(problem.over_all.worth(prices[None], missed)[0])
         return bound < -_ROUNDED * float(np.abs(prices).sum())
 
-    def _incumbent(self, problem: Problem, master: Master) -> Incumbent | None:
+    def _incumbent(self, problem: Problem, master: Master) -> _Incumbent | None:
         """The master's mixture and the best bound; None: the mixture does not meet the requirements after all."""
         assert self.tried is not None
         weights = master.weights
@@ -292,7 +292,7 @@ class ExactSolver:
             return None
         value = float(np.sum(weights[1:] * self.tried.gains))
         prices = problem.over_all.repaired(master.prices.reshape(1, *self.tried.prices.shape[1:]))[0]
-        return Incumbent(value, weights, prices, *_best_bound(self.tried, problem.over_all.worth(self.tried.prices)))
+        return _Incumbent(value, weights, prices, *_best_bound(self.tried, problem.over_all.worth(self.tried.prices)))
 
     def _try(self, problem: Problem, prices: Floats, missed: float, *, gains: bool = True) -> TriedPrices | None:
         """Get the sites' answers at some prices and remember them; None where they are not sound.
@@ -336,7 +336,7 @@ class ExactSolver:
         return u, v
 
 
-def _next_prices(problem: Problem, found: Incumbent, box: float, *, in_vain: bool) -> Floats:
+def _next_prices(problem: Problem, found: _Incumbent, box: float, *, in_vain: bool) -> Floats:
     """Prices half-way to the master's, or after a round in vain these; where they are outside the box, its edge."""
     edge = np.clip(found.prices, found.centre - box, found.centre + box)
     if np.any(edge != found.prices):

@@ -31,7 +31,7 @@ from logofair.solvers.problem import Problem, make_problem
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _ITERATIONS = 200  # rounds of new corners
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
-SHORT = 1e-8  # requirements that give way by less are met but for rounding
+_SHORT = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
 _RATIO_STEP = 1e-8  # to which an amount is found by halving
 _FIRST = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
@@ -64,7 +64,7 @@ def solve_joint(problem: Problem) -> Optimum | None:
     InfeasibleError
         Where no rule meets all requirements.
     """
-    program, limited = Program.of(problem), not all(each.only_tolerances for each in problem.limits)
+    program, limited = _Program.of(problem), not all(each.only_tolerances for each in problem.limits)
     if limited:
         found = program.generate(elastic=program.items)  # rejecting everybody may not meet them
         if found is None:
@@ -86,13 +86,13 @@ def solve_joint(problem: Problem) -> Optimum | None:
 
 def least_slack(problem: Problem) -> float:
     """The least sum by which the requirements have to give way for a rule to meet them; 0 where one does."""
-    program = Program.of(problem)
+    program = _Program.of(problem)
     found = program.generate(elastic=program.items)
     return found.shortfall if found is not None and found.short else 0.0
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class _Solved:
     """A restricted program's optimum: the weights of its corners, prices, and by how much requirements give way."""
 
     weights: Floats
@@ -106,11 +106,11 @@ class Solved:
     @property
     def short(self) -> bool:
         """Whether no rule meets the requirements."""
-        return self.least and self.shortfall > SHORT
+        return self.least and self.shortfall > _SHORT
 
 
 @dataclass(frozen=True)
-class Row:
+class _Row:
     """One row of the program: ``low <= sum of the groups' rates - slope * lowest rate <= high``."""
 
     item: str  # the requirement it is of
@@ -129,7 +129,7 @@ class Row:
         """The ratio that it is of, if it is of one."""
         return 1.0 / self.slope if self.level >= 0 and self.low == -np.inf else None
 
-    def looser(self, amount: float) -> Row:
+    def looser(self, amount: float) -> _Row:
         """The same, giving way by an amount in the user's units.
 
         A ratio of 0 says nothing; and that no rate is below the lowest is no requirement.
@@ -141,7 +141,7 @@ class Row:
         return replace(self, low=self.low if self.level >= 0 else self.low - more, high=self.high + more)
 
 
-def _rows(problem: Problem, names: Mapping[str, Sequence[str]] | None) -> Iterator[Row]:
+def _rows(problem: Problem, names: Mapping[str, Sequence[str]] | None) -> Iterator[_Row]:
     """The requirements as rows, each with its name: that of its rate, or (None) one of its own kind, rate and group."""
     levels = 0
     for side, regions in (("local", problem.inside), ("global", problem.over_all)):
@@ -158,20 +158,20 @@ def _rows(problem: Problem, names: Mapping[str, Sequence[str]] | None) -> Iterat
                 if np.isfinite(least) or np.isfinite(most):
                     item = f"{side} {rate} {kind}" if names is None else names[side][rate]
                     unit = float(units[site, rate])
-                    yield Row(item, side, site, groups, rate, level, slope, least, most, unit)
+                    yield _Row(item, side, site, groups, rate, level, slope, least, most, unit)
         levels += regions.limits.tolerance.size
 
 
 @dataclass(eq=False)
-class Program:
+class _Program:
     """The rows of a problem, each with the requirement it is of, and the corners known so far."""
 
     problem: Problem
     columns: _Columns
-    rows: list[Row]
+    rows: list[_Row]
 
     @classmethod
-    def of(cls, problem: Problem, names: Mapping[str, Sequence[str]] | None = None) -> Program:
+    def of(cls, problem: Problem, names: Mapping[str, Sequence[str]] | None = None) -> _Program:
         """Begin with what rejects everybody, with what gains most, and with thresholds in between.
 
         ``names``: of each side, the requirement that each of its rates belongs to (None: every kind, rate and group is
@@ -193,13 +193,13 @@ class Program:
         """All requirements."""
         return frozenset(each.item for each in self.rows)
 
-    def generate(self, *, elastic: frozenset[str] = frozenset(), held: frozenset[str] | None = None) -> Solved | None:
+    def generate(self, *, elastic: frozenset[str] = frozenset(), held: frozenset[str] | None = None) -> _Solved | None:
         """Add corners until none improves; with elastic requirements only their giving way counts.
 
         ``held``: the requirements there are (None: all). Where HiGHS fails on better corners, what was found before is
         by how much giving way is enough.
         """
-        before: Solved | None = None
+        before: _Solved | None = None
         p, columns = self.problem, self.columns
         every, gain = np.arange(p.mass.size), (np.zeros(p.shape), np.zeros(p.shape)) if elastic else p.gain
         for done in range(1, _ITERATIONS + 1):
@@ -219,7 +219,7 @@ class Program:
                 return replace(solved, rounds=done)
         return replace(before, least=False) if elastic and before is not None else None
 
-    def _restricted(self, elastic: frozenset[str], held: frozenset[str]) -> Solved | None:
+    def _restricted(self, elastic: frozenset[str], held: frozenset[str]) -> _Solved | None:
         """Solve over the known corners; elastic requirements may give way, at a cost of 1 a unit."""
         p, columns = self.problem, self.columns
         n, cells = columns.cell.size, p.mass.size
@@ -239,7 +239,7 @@ class Program:
         # With coefficients of 1e-9 beside those of 1 a method may fail; by how much requirements give way need not be
         # known as exactly.
         methods = ("highs-ipm", "highs") if elastic and cells > _MANY_CELLS else ("highs", "highs-ipm")
-        attempts = [*((method, HIGHS) for method in methods), ("highs", dict.fromkeys(HIGHS, SHORT))]
+        attempts = [*((method, HIGHS) for method in methods), ("highs", dict.fromkeys(HIGHS, _SHORT))]
         most = max(20_000, 50 * width)  # steps: a method that fails on such coefficients may go on for ever
         for method, exactness in attempts if elastic else attempts[:2]:
             options = {**exactness, "maxiter": most}
@@ -255,7 +255,7 @@ class Program:
         if not elastic:
             weights = _polished(weights, n, inequality, limit, equality)
         binding = frozenset(item for price, (_, _, item) in zip(prices, owners, strict=True) if price > _NO_PRICE)
-        return Solved(weights[:n], *self._prices(prices, owners), float(solved.fun), binding)
+        return _Solved(weights[:n], *self._prices(prices, owners), float(solved.fun), binding)
 
     def _prices(self, prices: Floats, owners: list[tuple[int, float, str]]) -> tuple[Floats, Floats]:
         """The prices of the rows' ends, added up by rate."""
@@ -313,7 +313,7 @@ class Program:
         HiGHS takes those below 1e-9 for 0, so that a floor of 1 would be missed for want of a cell whose chances are
         next to none, and it fails on some that are larger.
         """
-        small, most = np.flatnonzero(np.abs(line[: members.size]) <= SHORT), np.zeros(self.problem.mass.size)
+        small, most = np.flatnonzero(np.abs(line[: members.size]) <= _SHORT), np.zeros(self.problem.mass.size)
         np.maximum.at(most, self.columns.cell[members[small]], -line[small])
         kept = line.copy()
         kept[small] = 0.0
@@ -348,7 +348,7 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
     """The conflict of requirements that no rule for some cells meets."""
     program = _apart(requirements, cells)
 
-    def solved(names: frozenset[str]) -> Solved | None:
+    def solved(names: frozenset[str]) -> _Solved | None:
         """By how much some requirements, and no others, would have to give way together."""
         return program.generate(elastic=names, held=names)
 
@@ -372,7 +372,7 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
     for name in sorted(few):  # until none could be left out
         few = few - {name} if conflict(few - {name}) else few
 
-    def looser(item: Requirement, amount: float) -> Program:
+    def looser(item: Requirement, amount: float) -> _Program:
         """The program with one requirement looser."""
         if item.measure != "precision":
             rows = [row.looser(amount) if row.item == str(item) else row for row in program.rows]
@@ -383,11 +383,11 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
         return replace(_apart(requirements.only(several), cells), columns=program.columns)
 
     amounts = {item: _least(program, item, looser) for item in requirements.items if str(item) in few}
-    amounts = {item: None if least is None else max(least, SHORT) for item, least in amounts.items()}
+    amounts = {item: None if least is None else max(least, _SHORT) for item, least in amounts.items()}
     return InfeasibleError(amounts, conflict_sentence(amounts))
 
 
-def _apart(requirements: Requirements, cells: Cells) -> Program:
+def _apart(requirements: Requirements, cells: Cells) -> _Program:
     """A program in which every requirement has rates of its own, so that one can give way while all others hold."""
     alone = {str(item): make_problem(requirements.only([item]), cells) for item in requirements.items}
     problems = list(alone.values())
@@ -402,10 +402,10 @@ def _apart(requirements: Requirements, cells: Cells) -> Program:
         "local": [name for name, each in alone.items() for _ in each.local_rates],
         "global": [name for name, each in alone.items() for _ in each.global_rates],
     }
-    return Program.of(together, names)
+    return _Program.of(together, names)
 
 
-def _least(program: Program, item: Requirement, looser: Callable[[Requirement, float], Program]) -> float | None:
+def _least(program: _Program, item: Requirement, looser: Callable[[Requirement, float], _Program]) -> float | None:
     """How much one requirement has to give way with all others held; None where that is not enough."""
     name = str(item)
     others = program.items - {name}
@@ -424,5 +424,5 @@ def _least(program: Program, item: Requirement, looser: Callable[[Requirement, f
         middle = 0.5 * (low + high)
         given = looser(item, middle)
         found = given.generate(elastic=given.items)
-        low, high = (low, middle) if found is not None and found.shortfall <= SHORT else (middle, high)
+        low, high = (low, middle) if found is not None and found.shortfall <= _SHORT else (middle, high)
     return high

@@ -52,7 +52,7 @@ def solve_local(
         _, u, v = _best_corners(problem, gain_u, gain_v, np.arange(sites))
         return LocalAnswer(u, v, np.zeros((sites, groups, len(problem.local_rates))))
     if problem.compares_selection and gain_v.min() >= 0:
-        u, v, prices = solve_by_rank(problem, gain_u, gain_v)
+        u, v, prices = _solve_by_rank(problem, gain_u, gain_v)
         return LocalAnswer(u, v, zero_sum(prices, problem.inside.compared, 1), bool(_within(problem, u, v).all()))
     return _solve_by_simplex(problem, gain_u, gain_v, tableau, missed)
 
@@ -136,7 +136,7 @@ def _within(problem: Problem, u: Floats, v: Floats) -> Booleans:
 _EDGE = 1e-13
 
 
-def solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Floats, Floats, Floats]:
+def _solve_by_rank(problem: Problem, gain_u: Floats, gain_v: Floats) -> tuple[Floats, Floats, Floats]:
     """Best u and v of every cell and the prices that prove it, for gains with ``gain_v >= 0``."""
     sites, groups = problem.shape
     every = np.arange(sites * groups)

@@ -27,7 +27,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.solvers.limits import Regions
 
-Wholes = npt.NDArray[np.object_]  # Python's integers, of any size
+_Wholes = npt.NDArray[np.object_]  # Python's integers, of any size
 
 _BITS = 60  # a step is 2^-60: finer than the rounding of any total of order 1
 _ONE = 1 << _BITS
@@ -115,7 +115,7 @@ def _rows(required: Regions, widened: float) -> Iterator[_Row]:
         yield from (_Row(group * rates + k, 1.0, -1, *pair) for pair in ends)
 
 
-def _steps(numbers: Floats) -> Wholes:
+def _steps(numbers: Floats) -> _Wholes:
     """Numbers as integers, in steps."""
     rounded = np.rint(np.ldexp(numbers, _BITS))
     return np.array([int(each) for each in rounded.ravel().tolist()], dtype=object).reshape(rounded.shape)
@@ -129,25 +129,25 @@ class _Program:
     its column), at most ``width`` (-1: without end).
     """
 
-    columns: Wholes  # of the answers, (answers, 1 + rows)
-    gains: Wholes  # (answers,)
-    sign: Wholes  # (rows,)
-    ends: Wholes  # the limit that slacks are counted from, (rows,)
-    width: Wholes  # (rows,)
+    columns: _Wholes  # of the answers, (answers, 1 + rows)
+    gains: _Wholes  # (answers,)
+    sign: _Wholes  # (rows,)
+    ends: _Wholes  # the limit that slacks are counted from, (rows,)
+    width: _Wholes  # (rows,)
     basic: Indices  # the variable of every row; a lowest rate never leaves
-    adjugate: Wholes  # inverse of the basis times its determinant
+    adjugate: _Wholes  # inverse of the basis times its determinant
     determinant: int
     at_upper: Booleans  # slacks out of the basis that are at their most, (rows,)
-    values: Wholes = field(init=False)  # of the basic variables, times the determinant
-    outside: Wholes = field(init=False)  # which way each has to go to be within its limits: 1 up, -1 down, 0 it is
-    prices: Wholes = field(init=False)  # of the rows, times the determinant
+    values: _Wholes = field(init=False)  # of the basic variables, times the determinant
+    outside: _Wholes = field(init=False)  # which way each has to go to be within its limits: 1 up, -1 down, 0 it is
+    prices: _Wholes = field(init=False)  # of the rows, times the determinant
     idle: int = 0  # pivots in a row that gained nothing
 
     def __post_init__(self) -> None:
         self._follow()
 
     @classmethod
-    def start(cls, columns: Wholes, gains: Wholes, rows: list[_Row]) -> _Program:
+    def start(cls, columns: _Wholes, gains: _Wholes, rows: list[_Row]) -> _Program:
         """The first answer alone: basic besides are the lowest rate of each family and the slacks of its other rows."""
         answers, size = columns.shape
         low, high = (np.array([getattr(row, end) for row in rows]) for end in ("low", "high"))
@@ -191,7 +191,7 @@ class _Program:
         else:
             self.prices = self.outside @ self.adjugate
 
-    def _most(self) -> Wholes:
+    def _most(self) -> _Wholes:
         """The most of every basic variable; negative: without end."""
         answers, slacks = len(self.columns), self.width.size
         is_slack = (self.basic >= answers) & (self.basic < answers + slacks)
@@ -223,7 +223,7 @@ class _Program:
         best = int(np.argmax(merits > 0 if stuck else merits))
         return best if merits[best] > 0 else None
 
-    def _merits(self, variables: Indices) -> Wholes:
+    def _merits(self, variables: Indices) -> _Wholes:
         """What some answers and slacks promise over all they can move, times the determinant; basic ones nothing."""
         answers = len(self.columns)
         mixed, slack = variables[variables < answers], variables[variables >= answers] - answers
@@ -234,7 +234,7 @@ class _Program:
         return np.where(np.isin(variables, self.basic), 0, merits)
 
     @cached_property
-    def _reach(self) -> Wholes:
+    def _reach(self) -> _Wholes:
         """How far slacks can move, as a way to compare them: without end they count as 1."""
         return np.where(self.width < 0, _ONE, self.width)
 
@@ -259,7 +259,7 @@ class _Program:
             self._exchange(entering, row, column, rises=falls[row] < 0 if inside else self.outside[row] < 0)
         self._follow()
 
-    def _stops(self, falls: Wholes) -> list[tuple[Fraction, int, int]]:
+    def _stops(self, falls: _Wholes) -> list[tuple[Fraction, int, int]]:
         """How far one can go until a basic variable is at an end: length, variable, row.
 
         Lowest rates have no end; what is outside its limits stops where it gets in.
@@ -275,7 +275,7 @@ class _Program:
                 found.append((Fraction((0 if out > 0 else end) - value, -falls[row]), variable, row))
         return found
 
-    def _exchange(self, entering: int, row: int, column: Wholes, *, rises: bool) -> None:
+    def _exchange(self, entering: int, row: int, column: _Wholes, *, rises: bool) -> None:
         """Swap the variable of a row for another one with this column."""
         answers, leaving = len(self.columns), int(self.basic[row])
         if leaving >= answers:

@@ -116,7 +116,7 @@ def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: In
         floor=floor,
         low=low,
         high=high,
-        width=np.where(free, 0.0, np.minimum(high - low, FAR)),
+        width=np.where(free, 0.0, np.minimum(high - low, _FAR)),
         slope=slope,
         done=np.zeros(programs, dtype=bool),
         family=family,
@@ -173,13 +173,13 @@ def refactorise(tableau: Tableau) -> bool:
 
 
 # A reduced gain below this (gains are of order 1) is no improvement; a pivot below that is no pivot.
-OPTIMAL = 1e-10
+_OPTIMAL = 1e-10
 PIVOT = 1e-9
-TIE = 1e-12
-FAR = 1e6  # how far a slack can move that has a limit on one side alone
+_TIE = 1e-12
+_FAR = 1e6  # how far a slack can move that has a limit on one side alone
 # A basic variable may leave its limits by rounding errors only.
-WITHIN = 1e-12
-# Rounding errors of the inverse can exceed OPTIMAL after many pivots; a corner then "improves" on itself for ever.
+_WITHIN = 1e-12
+# Rounding errors of the inverse can exceed _OPTIMAL after many pivots; a corner then "improves" on itself for ever.
 _REFRESH = 20
 
 
@@ -230,7 +230,7 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     Programs with a variable outside its limits gain by driving it in, and by nothing else.
     """
     # Which way each basic variable has to go to be within its ends: 1 up, -1 down, 0 it is.
-    outside = (work.solution < work.lower - WITHIN).astype(float) - (work.solution > work.upper + WITHIN)
+    outside = (work.solution < work.lower - _WITHIN).astype(float) - (work.solution > work.upper + _WITHIN)
     within = np.asarray(~outside.any(axis=1))
     gain = np.where(within[:, None], work.gain, outside)
     block_price, rate_price = work.prices(gain)
@@ -238,7 +238,7 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     entering = _entering(work, corners, block_price, rate_price)
     # At prices of 1e8 gains are of 1e8, and sums of them off by 1e-7: what promises more is an improvement.
     # (Reduced column by column: numpy's own reductions are slow on short rows.)
-    least = OPTIMAL * (1.0 + 1e-3 * functools.reduce(np.maximum, np.abs(gain).T))
+    least = _OPTIMAL * (1.0 + 1e-3 * functools.reduce(np.maximum, np.abs(gain).T))
     work.done = (entering.gain <= least) | (within & (entering.missed <= missed) & (entering.drift <= least))
     if work.done.all():
         return
@@ -336,7 +336,7 @@ def _leaving(
     ratio = np.divide(np.maximum(room, 0.0), size, out=np.full(size.shape, np.inf), where=size > PIVOT)
     step = functools.reduce(np.minimum, ratio.T)
     # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
-    tied = ratio <= step[:, None] + TIE
+    tied = ratio <= step[:, None] + _TIE
     row = np.argmax(np.where(tied, size, -1.0), axis=1)
     pick = np.arange(row.size)
     flips = entering.reach <= step

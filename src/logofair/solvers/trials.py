@@ -33,7 +33,7 @@ _FEWEST = 8  # trials of a round, whatever the size of its messages
 _MESSAGE, _HEADER, _NUMBER = 4096, 300, 8  # bytes: of a message at most, of what surrounds the numbers, of a number
 _NEAR = 1e-6  # of its size: how close to a kink the trials around it lie
 _HALVINGS = 40  # of steps, after which they are rounding
-ACCURACY_WORTH = (-1.0, 2.0)  # of a row that is accepted, as a line in its chance
+_ACCURACY_WORTH = (-1.0, 2.0)  # of a row that is accepted, as a line in its chance
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def price_marks(
     mass: Floats,
     positives: Floats,
     rates: Sequence[Rate | Combination],
-    row_worth: tuple[float, float] = ACCURACY_WORTH,
+    row_worth: tuple[float, float] = _ACCURACY_WORTH,
 ) -> PriceMarks:
     """Read the marks off the groups' shares in all rows and in all rows that are positive.
 

@@ -59,7 +59,7 @@ def slack(tolerance: float | Ratio) -> float:
     return 1.0 - tolerance.least if isinstance(tolerance, Ratio) else tolerance
 
 
-def has_ratios(tolerances: Tolerances) -> bool:
+def _has_ratios(tolerances: Tolerances) -> bool:
     """Whether a side's tolerances are ratios; a grid has these or gaps."""
     return any(isinstance(each, Ratio) for each in tolerances)
 
@@ -317,7 +317,7 @@ class Knee:
         }
 
 
-def looseness(local: Tolerances, global_: Tolerances, stops: tuple[float | None, float | None]) -> Floats:
+def _looseness(local: Tolerances, global_: Tolerances, stops: tuple[float | None, float | None]) -> Floats:
     """How loose each point's tolerances are, (local, global); 0: the strictest, 1: nothing binds.
 
     ``stops`` are the slacks from which on a side binds nothing: the unconstrained rule's gaps, or what its smallest
@@ -496,9 +496,9 @@ class Frontier(Reportable):
             (self.local_tolerances, free.local_gap, free.local_ratio),
             (self.global_tolerances, free.global_gap, free.global_ratio),
         ):
-            ratios = has_ratios(tolerances)
+            ratios = _has_ratios(tolerances)
             stops.append((None if ratio is None else 1.0 - ratio) if ratios else gap)
-        return looseness(self.local_tolerances, self.global_tolerances, (stops[0], stops[1]))
+        return _looseness(self.local_tolerances, self.global_tolerances, (stops[0], stops[1]))
 
     @cached_property
     def knee(self) -> Knee:
@@ -540,7 +540,7 @@ class Frontier(Reportable):
             ("global", global_tolerance, self.global_tolerances),
         )
         for side, wanted, known in sides:
-            if has_ratios(known) and isinstance(wanted, float):
+            if _has_ratios(known) and isinstance(wanted, float):
                 wanted = Ratio(wanted)
             if wanted not in known:
                 listed = ", ".join(

@@ -52,18 +52,18 @@ from logofair.tradeoff.result import (
     slack,
 )
 
-MEASURES = ("gap", "ratio")
+_MEASURES = ("gap", "ratio")
 _BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
 _NOTHING = 1e-6  # a gap below this leaves nothing to trade
 _MOST_POINTS = 10_000
 _RATIOS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5)  # the default beside a chosen ratio
 
-Pair: TypeAlias = tuple[Tolerance, Tolerance]
+_Pair: TypeAlias = tuple[Tolerance, Tolerance]
 _COLUMNS = ("scores", "labels", "sensitive_features", "sites", "sample_weight", "ids")
 
 
 @dataclass(frozen=True)
-class Grid:
+class _Grid:
     """The tolerances asked for on each side (None: the default), and the pair to have among them, if any.
 
     ``alone``: a single site, for which local and global are the same; the default is then the global side alone.
@@ -71,21 +71,21 @@ class Grid:
 
     local: Tolerances | None
     global_: Tolerances | None
-    chosen: Pair | None
+    chosen: _Pair | None
     alone: bool
 
     @classmethod
-    def of(cls, local: object, global_: object, chosen: object, measure: str, *, alone: bool) -> Grid:
+    def of(cls, local: object, global_: object, chosen: object, measure: str, *, alone: bool) -> _Grid:
         """Check the lists and the pair."""
-        if measure not in MEASURES:
-            raise InputError(f"measure: got {measure!r}; use one of {', '.join(MEASURES)}.")
-        pair: Pair | None = None
+        if measure not in _MEASURES:
+            raise InputError(f"measure: got {measure!r}; use one of {', '.join(_MEASURES)}.")
+        pair: _Pair | None = None
         if chosen is not None:
             if not isinstance(chosen, tuple | list) or len(chosen) != 2:
                 raise InputError(f"chosen: got {chosen!r}; pass a pair (local tolerance, global tolerance).")
             pair = _tolerance(chosen[0], "chosen: local", measure), _tolerance(chosen[1], "chosen: global", measure)
-        inside = None if local is None else read_grid(local, "local_tolerances", measure)
-        over_all = None if global_ is None else read_grid(global_, "global_tolerances", measure)
+        inside = None if local is None else _read_grid(local, "local_tolerances", measure)
+        over_all = None if global_ is None else _read_grid(global_, "global_tolerances", measure)
         if pair is not None and alone and inside is None:
             pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
         if measure == "ratio":  # the sides that the pair constrains vary, without a pair the global one
@@ -102,9 +102,9 @@ class Grid:
         """The tolerances of both sides, given the gaps of the unconstrained rule."""
         local, global_ = self.local, self.global_
         if local is None:
-            local = (None,) if self.alone else default_grid(local_gap)
+            local = (None,) if self.alone else _default_grid(local_gap)
         if global_ is None:
-            global_ = default_grid(global_gap)
+            global_ = _default_grid(global_gap)
         if self.chosen is None:
             return local, global_
         return _sorted({*local, self.chosen[0]}), _sorted({*global_, self.chosen[1]})
@@ -118,14 +118,14 @@ def _tolerance(given: object, where: str, measure: str) -> Tolerance:
     return Ratio(as_number(given))
 
 
-def read_grid(tolerances: object, where: str, measure: str = "gap") -> Tolerances:
+def _read_grid(tolerances: object, where: str, measure: str = "gap") -> Tolerances:
     """Check a list of tolerances; return the strictest first without repetition, None (not constrained) last.
 
     Examples
     --------
-    >>> read_grid([None, 0.1, 0, 0.1], "local_tolerances")
+    >>> _read_grid([None, 0.1, 0, 0.1], "local_tolerances")
     (0.0, 0.1, None)
-    >>> read_grid([0.8, 0.9], "local_tolerances", "ratio")
+    >>> _read_grid([0.8, 0.9], "local_tolerances", "ratio")
     (Ratio(least=0.9), Ratio(least=0.8))
     """
     if isinstance(tolerances, str | bytes) or not isinstance(tolerances, Iterable):
@@ -142,7 +142,7 @@ def _sorted(tolerances: set[Tolerance]) -> Tolerances:
     return (*sorted(bound, key=slack), *([None] if None in tolerances else []))
 
 
-def default_grid(gap: float | None) -> Tolerances:
+def _default_grid(gap: float | None) -> Tolerances:
     """Tolerances from parity to the unconstrained rule's gap, where a side stops binding, and None.
 
     In between stand the six largest of 1, 2, 5, 10, ... (in units of any power of ten), so that neighbours
@@ -151,11 +151,11 @@ def default_grid(gap: float | None) -> Tolerances:
 
     Examples
     --------
-    >>> default_grid(0.1774)
+    >>> _default_grid(0.1774)
     (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.18, None)
-    >>> default_grid(1.0)
+    >>> _default_grid(1.0)
     (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, None)
-    >>> default_grid(0.0)
+    >>> _default_grid(0.0)
     (0.0, None)
     """
     if gap is None or gap < _NOTHING:
@@ -338,7 +338,7 @@ def _smallest_ratio(side: Side) -> float | None:
     return value_of(np.fmin.reduce(pair_figure(side.values, ratio=True)[0], axis=None))
 
 
-def checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
+def _checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
     """Check columns of rows to measure on, by the names :func:`logofair.fit` has for them."""
     if not isinstance(given, Mapping) or not {"scores", "labels", "sensitive_features"} <= set(given) <= set(_COLUMNS):
         raise InputError(
@@ -446,8 +446,8 @@ def frontier(
     held = make_requirements(require, notion, None, None, rows.sites, rows.groups.names, costs=costs)
     requirements = _Required(local_notion, global_notion, held)
     requirements.varied(*([None, None] if measure == "gap" else [Ratio(1.0)] * 2))
-    grid = Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
-    test = None if test_rows is None else checked_test_rows(test_rows, rows)
+    grid = _Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
+    test = None if test_rows is None else _checked_test_rows(test_rows, rows)
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), key)
     (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
     sweep = _Sweep.of(requirements, prepared, basis, test)

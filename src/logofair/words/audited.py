@@ -247,15 +247,15 @@ def undefined_sentence(found: Undefined) -> str:
     return f"{found.figure}{whose}{where} is undefined: {why}"
 
 
-def found_gap(gap: Gap) -> str:
+def _found_gap(gap: Gap) -> str:
     """Return what a gap shows beyond chance.
 
     Examples
     --------
     >>> from logofair.auditing import Measured
-    >>> found_gap(Gap(Measured(0.25, low=0.13, high=0.42, rows=40), "selection rate", "M", "F"))
+    >>> _found_gap(Gap(Measured(0.25, low=0.13, high=0.42, rows=40), "selection rate", "M", "F"))
     'at least 13 points'
-    >>> found_gap(Gap(Measured(0.05, low=0.0, high=0.2, rows=40), "selection rate", "M", "F"))
+    >>> _found_gap(Gap(Measured(0.05, low=0.0, high=0.2, rows=40), "selection rate", "M", "F"))
     'none detected'
     """
     if gap.value is None:
@@ -332,7 +332,7 @@ def _sites_answers(telling: Mapping[str, Audit], places: Places) -> Iterator[Ans
     worst = max((gap for gap in gaps if gap.shown), key=_least, default=None)
     question = "Is it fair now?"
     if worst is not None:
-        yield Answer(question, "Gap", found_gap(worst), "", f"{worst.rate}, {_between(worst)}, {places.all()}")
+        yield Answer(question, "Gap", _found_gap(worst), "", f"{worst.rate}, {_between(worst)}, {places.all()}")
     else:
         hidden = [gap.value.high for gap in gaps if gap.value is not None and gap.value.high is not None]
         detail = f"up to {points(max(hidden), 0)} points could hide" if hidden else "no two groups can be compared"
@@ -391,7 +391,7 @@ def _site_tables(telling: Mapping[str, Audit], places: Places) -> Iterator[Table
         ("could be", "r", lambda gap: interval(gap.value)),
         ("between", "l", _between),
         ("people", "r", lambda gap: number(None if gap.value is None else gap.value.rows)),
-        ("shown", "l", found_gap),
+        ("shown", "l", _found_gap),
     ]
     for audit in telling.values():
         for at, rate in enumerate(audit.local.rates):

@@ -93,12 +93,12 @@ def _line(x: tuple[float, float], y: tuple[float, float], kind: str) -> Markup:
     return _tag("line", x1=x[0], x2=x[1], y1=y[0], y2=y[1], class_=kind)
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
+def _ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Return round numbers from ``low`` or just below to ``high`` or just beyond.
 
     Examples
     --------
-    >>> ticks(0.0, 37.0)
+    >>> _ticks(0.0, 37.0)
     [0.0, 10.0, 20.0, 30.0, 40.0]
     """
     rough = max(high - low, 1e-9) / about
@@ -130,7 +130,7 @@ def dumbbells(lines: Sequence[Dumbbell], caption: str) -> Svg:
 def _dumbbells(lines: Sequence[Dumbbell], label: str, wide: float, name: int) -> Markup:
     left = 16.0 + min(max(width(line.name) for line in lines), name) * _LETTER
     ends = [end for line in lines for end in (line.before, line.after, line.high, line.limit) if end is not None]
-    scale = ticks(min([0.0, *(line.low or 0.0 for line in lines)]), max([*ends, 0.01]), round(wide / 128))
+    scale = _ticks(min([0.0, *(line.low or 0.0 for line in lines)]), max([*ends, 0.01]), round(wide / 128))
     row, top = 34.0, 22.0
     bottom = top + row * len(lines)
 
@@ -196,7 +196,7 @@ def curves(
         xs = [x for line in lines for x, _ in line.points]
         ys = [y for line in lines for _, y in line.points] + [end for _, *ends in band for end in ends]
         last = max([x for x in xs if x != open_end], default=1e-9)
-        axis, up = ticks(0.0, max(last, 1e-9), round(wide / 128)), ticks(min(ys), max(ys))
+        axis, up = _ticks(0.0, max(last, 1e-9), round(wide / 128)), _ticks(min(ys), max(ys))
         if open_end is not None:
             axis = [*(value for value in axis if value <= last * 1.001), open_end]
 

@@ -73,7 +73,7 @@ def policy_page(
         made.append(f"at {counted(len(policy.sites), word)}")
     who = listed([name_of(policy.groups[group], 24) for group in groups], 6)
     title = f"{name}{': ' if made else ''}{' '.join(made)}, for {who}."
-    values, table = policy_values(policy, sites, groups), rules_table(policy, sites, groups, word)
+    values, table = _policy_values(policy, sites, groups), _rules_table(policy, sites, groups, word)
     rules = Section("rules", "Every rule", tuple(every_rule(policy, sites, groups)))
     if only:
         return Page("Policy", title, table=table, sections=(rules,), values=values)
@@ -143,7 +143,7 @@ def _sections(policy: Policy, rules: Section, places: Places) -> Iterator[Sectio
     yield sources_section(About(info.data), facts)
 
 
-def policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -> dict[str, Any]:
+def _policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -> dict[str, Any]:
     """Return a policy as plain values: what it says of itself, and every rule as bands of scores."""
     known = _rules(policy, sites, groups)
     merged = _rules(policy, [-1], groups) if policy.has_merged and len(sites) == len(policy.sites) else []
@@ -153,7 +153,7 @@ def policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -
             "unknown_sites": unknown,
             "group": plain(row.group),
             "too_small": row.too_small,
-            "words": rule_in_words(row.bands),
+            "words": _rule_in_words(row.bands),
             "bands": [vars(band) for band in row.bands],
         }
         for rows, unknown in ((known, False), (merged, True))
@@ -171,12 +171,12 @@ def _rules(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -> list[
     return [RuleRow(names[s], policy.groups[g], bands_of(policy, s, g), few[g]) for s, g in places]
 
 
-def accepted_from(bands: Sequence[Band]) -> str:
+def _accepted_from(bands: Sequence[Band]) -> str:
     """Return from which score on a rule accepts, in the scores of the user's files.
 
     Examples
     --------
-    >>> accepted_from([Band(0, 0.4, 0.0, 0, 0.4), Band(0.4, 0.5, 0.25, 0.4, 0.5), Band(0.5, 1, 1.0, 0.5, 1)])
+    >>> _accepted_from([Band(0, 0.4, 0.0, 0, 0.4), Band(0.4, 0.5, 0.25, 0.4, 0.5), Band(0.5, 1, 1.0, 0.5, 1)])
     '0.4–0.5 coin'
     """
     found: list[Band] = []  # with chances that nobody would notice taken for none or all
@@ -214,12 +214,12 @@ def _percent(chance: float) -> str:
     return f"{percent:.0f} %" if 1 <= percent <= 99 else f"{percent:.1f} %"
 
 
-def rule_in_words(bands: Sequence[Band], accepted: str = "accepted") -> str:
+def _rule_in_words(bands: Sequence[Band], accepted: str = "accepted") -> str:
     """Say a rule in one sentence, from the highest scores down, in the scores of the user's files.
 
     Examples
     --------
-    >>> rule_in_words([Band(0, 0.3, 0.0, 0, 0.3), Band(0.3, 0.5, 0.25, 0.3, 0.5), Band(0.5, 1, 1.0, 0.5, 1)])
+    >>> _rule_in_words([Band(0, 0.3, 0.0, 0, 0.3), Band(0.3, 0.5, 0.25, 0.3, 0.5), Band(0.5, 1, 1.0, 0.5, 1)])
     'accepted from 0.5; a coin accepts 25 % from 0.3 to 0.5; rejected below 0.3'
     """
     if len(bands) == 1:
@@ -240,7 +240,7 @@ def _fate(chance: float, accepted: str) -> str:
     return f"a coin accepts {_percent(chance)}"
 
 
-def rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], word: str) -> Table:
+def _rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], word: str) -> Table:
     """Return the rules of a few sites one by one, of many the range and the most unusual ones."""
     columns = list(groups)[:_COLUMNS]
     more = len(groups) - _COLUMNS
@@ -258,7 +258,7 @@ def rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], wor
         after = f"The last {len(shown)} are the most unusual; --only-site NAME shows one {word}. {after}".strip()
     for site in shown:
         name = name_of(policy.sites[site], 30) if _named(policy) else "everybody"
-        lines.append((name, *(accepted_from(bands_of(policy, site, group)) for group in columns)))
+        lines.append((name, *(_accepted_from(bands_of(policy, site, group)) for group in columns)))
     head = ("accepted from a score of", *(name_of(policy.groups[group], 16) for group in columns))
     return Table("The rules", head, tuple(lines), "l" + "r" * len(columns), after=after)
 
@@ -278,7 +278,7 @@ def every_rule(policy: Policy, sites: Sequence[int], groups: Sequence[int], acce
     """Return all rules as sentences, and those for sites that the policy does not know."""
     parts: list[Part] = [_rules_listed(policy, _rules(policy, sites, groups), accepted)]
     if policy.has_sites and policy.has_merged:
-        merged = ((name_of(row.group), rule_in_words(row.bands, accepted)) for row in _rules(policy, [-1], groups))
+        merged = ((name_of(row.group), _rule_in_words(row.bands, accepted)) for row in _rules(policy, [-1], groups))
         unknown = "Sites that the policy does not know (--on-unknown merged)"
         parts.append(Table(unknown, ("group", "rule"), tuple(merged), "ll"))
     return parts
@@ -290,7 +290,7 @@ def _rules_listed(policy: Policy, rules: Iterable[RuleRow], accepted: str = "acc
     columns: list[Column[RuleRow] | None] = [
         ("site", "l", lambda row: name_of(row.site)) if _named(policy) else None,
         ("group", "l", lambda row: name_of(row.group)),
-        ("rule", "l", lambda row: f"{rule_in_words(row.bands, accepted)}{small if row.too_small else ''}"),
+        ("rule", "l", lambda row: f"{_rule_in_words(row.bands, accepted)}{small if row.too_small else ''}"),
     ]
     return table_of("Every rule", columns, rules, search="Find a site or a group")
 

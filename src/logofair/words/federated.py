@@ -21,7 +21,7 @@ _SITES = 6  # named in the title
 _EXCLUDED = 3
 
 
-def required_sentence(plan: Plan) -> str:
+def _required_sentence(plan: Plan) -> str:
     """What must hold, and what errors cost at which site."""
     said = [f"{each}." for each in plan.require] or ["Nothing is required."]
     single = [f"{accepted:g} and {rejected:g} at {site}" for site, (accepted, rejected) in plan.site_costs]
@@ -49,7 +49,7 @@ def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple
         names = f": {listed_in_full(members.names, members.number)}" if members.names else ""
         yield "Sites", f"{members.number:,}{names}; the run fails with fewer than {plan.quorum}."
     yield "Groups", f"{', '.join(map(str, plan.groups))}."
-    yield "Required", required_sentence(plan)
+    yield "Required", _required_sentence(plan)
     if not plan.inside.may_reject or plan.inside.limited:
         yield (
             "Feasible",
@@ -143,7 +143,7 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
         if np.isfinite(each.tolerance)
     ]
     head, after = ("gap over all sites, points", "now", "limit"), "Gaps inside a site stand in its own policy."
-    sentences = list(run_sentences(result))
+    sentences = list(_run_sentences(result))
     facts = [(label, " ".join(each for _, each in own)) for label, own in groupby(sentences, key=itemgetter(0))]
     return Page(
         "Federated run",
@@ -193,10 +193,10 @@ def _warnings(result: RunResult) -> Iterator[str]:
         yield f"The optimality gap is still above the one agreed on after {rounds}: allow more rounds."
 
 
-def run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
+def _run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
     """What was required, what holds, how the numbers came together, and warnings, as (label, sentence)."""
     plan, certificate = result.plan, result.certificate
-    yield "Required", required_sentence(plan)
+    yield "Required", _required_sentence(plan)
     rows = f"the rows of {counted(len(result.sites), 'site')}"
     solver = None if plan.solver is None else "algorithm1"
     proved = proof_sentences(certificate.info, rows=rows, solver=solver, calibration=plan.calibration)

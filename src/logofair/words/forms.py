@@ -41,7 +41,7 @@ _TASK = {"type": "tabular-classification", "name": "Decisions by score and group
 
 
 @dataclass(frozen=True)
-class Figure:
+class _Figure:
     """A line of a form's table: what, its value, and the gap it is of, if any."""
 
     name: str
@@ -51,14 +51,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Rows:
+class _Rows:
     """Some rows that were measured: what they are called, where they came from, and their figures."""
 
     name: str
     size: int
     fitted: bool
     source: DataSource | None
-    figures: tuple[Figure, ...]
+    figures: tuple[_Figure, ...]
 
     @property
     def lines(self) -> Iterator[tuple[str, str, str, str, str]]:
@@ -78,12 +78,12 @@ class Rows:
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     """Templates of Markdown: every value is escaped but what is Markdown already."""
-    made = templates(lambda value: value if isinstance(value, Markdown) else escaped(value), autoescape=False)
-    made.filters.update(code=code, sentence=sentence, figure=_text, people=people, md=Markdown)
+    made = templates(lambda value: value if isinstance(value, _Markdown) else _escaped(value), autoescape=False)
+    made.filters.update(code=_code, sentence=sentence, figure=_text, people=people, md=_Markdown)
     made.filters["percent"] = lambda share: f"{points(share)} %"
     made.globals.update(version=__version__, no_ratio=NO_RATIO, small=f"{points(SMALL_SHARE, 0)} %")
     made.globals["ratio"] = lambda value: _text(value) if value is None else f"{_text(value)} ({_interval(value)})"
-    made.globals["fill"] = lambda what: Markdown(f"**To be filled in:** {what}")
+    made.globals["fill"] = lambda what: _Markdown(f"**To be filled in:** {what}")
     return made
 
 
@@ -95,7 +95,7 @@ def _interval(value: Measured | None) -> str:
     return "" if value is None or value.low is None else f"{value.low:.4f} to {value.high:.4f}"
 
 
-FORMS = {"ll144": "ll144.md.j2", "model-card": "model_card.md.j2", "annex-iv": "annex_iv.md.j2"}
+_FORMS = {"ll144": "ll144.md.j2", "model-card": "model_card.md.j2", "annex-iv": "annex_iv.md.j2"}
 
 
 def form_text(
@@ -153,11 +153,11 @@ def form_text(
     else:
         solution, name = found if isinstance(found, Solution) else None, name or "a decision rule"
         measured = list(_measured(found, about.data))
-        front = Markdown("\n".join(yaml_lines(_front_matter(name, measured, solution is not None))))
+        front = _Markdown("\n".join(_yaml_lines(_front_matter(name, measured, solution is not None))))
         described = None if solution is None else _described(solution)
         facts += [] if solution is None else solution_facts(solution)
         parts = {"name": name, "measured": measured, "front": front, "solution": described}
-    template = _environment().get_template(FORMS[form])
+    template = _environment().get_template(_FORMS[form])
     return template.render(about=about, rule=rule, warnings=warnings, facts=facts, **parts)
 
 
@@ -198,7 +198,7 @@ def _described(solution: Solution) -> dict[str, Any]:
     }
 
 
-def _measured(found: Solution | Audit | FileAudit, data: DataSource | None) -> Iterator[Rows]:
+def _measured(found: Solution | Audit | FileAudit, data: DataSource | None) -> Iterator[_Rows]:
     """The rows that were measured, those that took no part in the fit first."""
     if not isinstance(found, Solution):
         audits = list(found.by_notion.values()) if isinstance(found, FileAudit) else [found]
@@ -212,7 +212,7 @@ def _measured(found: Solution | Audit | FileAudit, data: DataSource | None) -> I
         yield _rows("people of the fit", [found.compared.second], data)
 
 
-def _rows(name: str, audits: Sequence[Audit], source: DataSource | None) -> Rows:
+def _rows(name: str, audits: Sequence[Audit], source: DataSource | None) -> _Rows:
     first = audits[0]
     rates = {
         (rate, group): value for audit in audits for rate, row in audit.rates.items() for group, value in row.items()
@@ -220,22 +220,22 @@ def _rows(name: str, audits: Sequence[Audit], source: DataSource | None) -> Rows
     figures = []
     for (rate, group), value in rates.items():
         who = ", ".join(map(str, group)) if isinstance(group, tuple) else str(group)  # whole, however long
-        figures.append(Figure(f"{rate}, {who}", value, _slug(rate)))
-    figures.append(Figure("accepted, all groups", first.accepted, "accepted"))
+        figures.append(_Figure(f"{rate}, {who}", value, _slug(rate)))
+    figures.append(_Figure("accepted, all groups", first.accepted, "accepted"))
     if first.accuracy is not None:
-        figures.append(Figure("accuracy", first.accuracy, "accuracy"))
+        figures.append(_Figure("accuracy", first.accuracy, "accuracy"))
     if first.cost is not None:
-        figures.append(Figure("cost per person", first.cost, "cost_per_person"))
+        figures.append(_Figure("cost per person", first.cost, "cost_per_person"))
     gaps: dict[str, Gap] = {}
     for audit in audits:
         several = len(audit.sites) > 1
         for where, side in (("over all", audit.global_gaps), ("at a site", audit.local_gaps if several else ())):
             gaps |= {f"largest gap {where}, {gap.rate}": gap for gap in side}
-    figures += [Figure(what, gap.value, f"{_slug(gap.rate)}_gap", gap) for what, gap in gaps.items()]
-    return Rows(name, int(first.global_.tally.rows.sum()), first.fitted_rows, source, tuple(figures))
+    figures += [_Figure(what, gap.value, f"{_slug(gap.rate)}_gap", gap) for what, gap in gaps.items()]
+    return _Rows(name, int(first.global_.tally.rows.sum()), first.fitted_rows, source, tuple(figures))
 
 
-def _front_matter(name: str, measured: Sequence[Rows], made: bool) -> dict[str, Any]:
+def _front_matter(name: str, measured: Sequence[_Rows], made: bool) -> dict[str, Any]:
     """What Hugging Face reads: the figures of the first rows, each with its interval."""
     results: list[dict[str, Any]] = []
     for rows in measured[:1]:
@@ -265,52 +265,52 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "data"
 
 
-def one_line(text: object) -> str:
+def _one_line(text: object) -> str:
     r"""Return text on one line; control characters, line ends among them, are written as escapes.
 
     Examples
     --------
-    >>> print(one_line("north\nsouth\x1b[2J"))
+    >>> print(_one_line("north\nsouth\x1b[2J"))
     north\nsouth\x1b[2J
     """
     return harmless(str(text)).replace("\t", "\\t").replace("\n", "\\n")
 
 
-class Markdown(str):
+class _Markdown(str):
     """Text that is Markdown already, and not escaped again."""
 
 
-def escaped(text: object) -> Markdown:
+def _escaped(text: object) -> _Markdown:
     r"""Return text as Markdown that shows it as it is.
 
     Examples
     --------
-    >>> print(escaped("*bold* | <b> [link](x)"))
+    >>> print(_escaped("*bold* | <b> [link](x)"))
     \*bold\* \| \<b\> \[link\](x)
     """
-    return Markdown(_MARKS.sub(r"\\\1", one_line(text)))
+    return _Markdown(_MARKS.sub(r"\\\1", _one_line(text)))
 
 
-def code(text: object) -> Markdown:
+def _code(text: object) -> _Markdown:
     """Return text as code of Markdown.
 
     Examples
     --------
-    >>> print(code("a `b` c"))
+    >>> print(_code("a `b` c"))
     `` a `b` c ``
     """
-    line = one_line(text)
+    line = _one_line(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     space = " " if "`" in line else ""
-    return Markdown(f"{fence}{space}{line}{space}{fence}")
+    return _Markdown(f"{fence}{space}{line}{space}{fence}")
 
 
-def yaml_lines(value: Any, depth: int = 0) -> list[str]:
+def _yaml_lines(value: Any, depth: int = 0) -> list[str]:
     r"""Return plain values as lines of YAML; text is quoted, so that none is read as anything else.
 
     Examples
     --------
-    >>> print("\n".join(yaml_lines({"tags": ["yes", 'a: "b"'], "metrics": [{"type": "x", "value": 0.5}]})))
+    >>> print("\n".join(_yaml_lines({"tags": ["yes", 'a: "b"'], "metrics": [{"type": "x", "value": 0.5}]})))
     tags:
     - "yes"
     - "a: \"b\""
@@ -321,11 +321,11 @@ def yaml_lines(value: Any, depth: int = 0) -> list[str]:
     indent, lines = "  " * depth, []
     if isinstance(value, dict):
         for name, part in value.items():
-            inner = yaml_lines(part, depth + isinstance(part, dict)) if isinstance(part, dict | list) else []
+            inner = _yaml_lines(part, depth + isinstance(part, dict)) if isinstance(part, dict | list) else []
             lines += [f"{indent}{name}:", *inner] if inner else [f"{indent}{name}: {_scalar(part)}"]
         return lines
     for part in value:
-        inner = yaml_lines(part, depth + 1) if isinstance(part, dict) else [f"{indent}  {_scalar(part)}"]
+        inner = _yaml_lines(part, depth + 1) if isinstance(part, dict) else [f"{indent}  {_scalar(part)}"]
         lines += [f"{indent}- {inner[0].strip()}", *inner[1:]]
     return lines
 

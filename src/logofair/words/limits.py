@@ -105,7 +105,7 @@ def limit_words(outcome: Outcome, value: float | None) -> str:
     return f"{number} point" if number == "1" and unit == _POINTS else f"{number} {unit}"
 
 
-def could_be(outcome: Outcome) -> str:
+def _could_be(outcome: Outcome) -> str:
     """Return where the true figure could lie."""
     if unit_of(outcome) != _NUMBER:
         return span(outcome.low, outcome.high)
@@ -138,7 +138,7 @@ def subject(outcome: Outcome) -> str:
     return f"{rate} of {who[0]}" if who else rate
 
 
-def shown_first(outcomes: Iterable[Outcome], most: int = _FIRST) -> list[Outcome]:
+def _shown_first(outcomes: Iterable[Outcome], most: int = _FIRST) -> list[Outcome]:
     """Return the few to show: exceeded ones, then those over all sites, then those with the least room."""
     known = [each for each in outcomes if each.after is not None or each.low is not None or each.high is not None]
     judged = [each for each in known if not each.too_small or each.state == EXCEEDED] or known
@@ -151,7 +151,7 @@ def shown_first(outcomes: Iterable[Outcome], most: int = _FIRST) -> list[Outcome
 
 def headline(outcomes: Iterable[Outcome]) -> Outcome | None:
     """Return the one to tell first."""
-    return next(iter(shown_first(outcomes, 1)), None)
+    return next(iter(_shown_first(outcomes, 1)), None)
 
 
 def shown_outcomes(outcomes: Outcomes) -> Outcomes:
@@ -175,7 +175,7 @@ def shown_outcomes(outcomes: Outcomes) -> Outcomes:
 
 def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Table | None:
     """Return the table of the first screen; what it leaves out is counted below it."""
-    first = shown_first(outcomes, most + (len(outcomes) == most + 1))  # a line that counts one would take as much room
+    first = _shown_first(outcomes, most + (len(outcomes) == most + 1))  # a line that counts one would take as much room
     if not first:
         return None
     subjects, units = {subject(each) for each in first}, {unit_of(each) for each in first}
@@ -202,7 +202,7 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
         (title, "l", name),
         ("before", "r", lambda each: figure(each, each.before)) if before else None,
         ("after" if before else "now", "r", after) if now else None,
-        ("could be", "r", could_be) if known else None,
+        ("could be", "r", _could_be) if known else None,
         ("limit", "r", limit),
         ("", "l", lambda each: Cell(each.state, state=each.state)) if states else None,
     ]
@@ -250,7 +250,7 @@ def every_limit(outcomes: Outcomes, places: Places, caption: str) -> Table:
         ("requirement", "l", lambda each: str(each.requirement)) if len(outcomes.requirements) > 1 else None,
         None if certifying else ("before", "r", lambda each: Cell(figure(each, each.before), each.before)),
         ("now" if certifying else "after", "r", lambda each: Cell(figure(each, each.after), each.after)),
-        ("could be", "r", could_be),
+        ("could be", "r", _could_be),
         ("limit", "r", limit),
         ("people", "r", lambda each: number(each.rows)),
         ("needed", "r", needed) if certifying else None,
@@ -273,7 +273,7 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
     if worst is None:
         return None
     same = [each for each in outcomes if unit_of(each) == unit_of(worst) and subject(each) == subject(worst)]
-    first = [each for each in shown_first(same, _DRAWN) if each.after is not None]
+    first = [each for each in _shown_first(same, _DRAWN) if each.after is not None]
     first = first if places.several else first[:1]  # one site is everyone
     if not first:
         return None
@@ -285,7 +285,7 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
             None if value is None else scale * value for value in (each.before, each.low, each.high, each.limit)
         )
         change = "" if before is None else f"{figure(each, each.before)} to "
-        could = f", could be {could_be(each)}" if could_be(each) != NOTHING else ""
+        could = f", could be {_could_be(each)}" if _could_be(each) != NOTHING else ""
         note = " ".join(filter(None, (f"{change}{figure(each, each.after)}", f"{unit}{could}, {each.state}")))
         lines.append(Dumbbell(places.name(each, 22), before, scale * (each.after or 0.0), low, high, bound, note))
     marks = "○ before, ● after" if any(line.before is not None for line in lines) else "● now"
@@ -330,7 +330,7 @@ def _moved(each: Outcome, places: Places) -> str:
 
 def _measured(worst: Outcome, places: Places) -> str:
     """What other rows show of the outcome to tell first."""
-    first, bound, could = capitalised(_moved(worst, places)), limit(worst), could_be(worst)
+    first, bound, could = capitalised(_moved(worst, places)), limit(worst), _could_be(worst)
     if worst.state == EXCEEDED:
         return f"{first}, beyond your limit ({bound}): chance does not explain it."
     if worst.state == MET:

@@ -26,7 +26,7 @@ from logofair.words import charts
 from logofair.words.charts import Svg
 from logofair.words.phrases import NOTHING, columns_text, cut, points, width, wrapped
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _MARKS = {MET: "✓", EXCEEDED: "✗", UNCLEAR: "?", NOT_MEASURED: "–"}
 _PHONE = 42  # characters in a line on a phone
 _NAME, _TEXT = 11, 24  # characters after which a phone wraps the names in a table's first column, and other text
@@ -119,13 +119,13 @@ class Table:
         return [*(cut(line, names) for line in above), *columns_text(lines, self.align, apart=apart), *after]
 
 
-Column: TypeAlias = tuple[str, str, Callable[[T], CellText]]
+Column: TypeAlias = tuple[str, str, Callable[[_T], CellText]]
 
 
 def table_of(
     caption: str,
-    columns: Sequence[Column[T] | None],
-    things: Iterable[T],
+    columns: Sequence[Column[_T] | None],
+    things: Iterable[_T],
     *,
     search: str | None = None,
     after: str = "",

@@ -78,10 +78,10 @@ def frontier_parts(frontier: Frontier) -> Iterator[Part]:
     picture = frontier_plot(frontier)
     yield Picture(picture, picture.label)
     yield _frontier_table(frontier, "logofair frontier shows all")
-    yield Paragraph(f"{': '.join(advice(frontier))}.")
+    yield Paragraph(f"{': '.join(_advice(frontier))}.")
 
 
-def limit_text(tolerance: Tolerance) -> str:
+def _limit_text(tolerance: Tolerance) -> str:
     """Return a limit on a gap in points, a ratio as it is, or none."""
     if isinstance(tolerance, Ratio):
         return f"{tolerance.least:g}"
@@ -128,8 +128,8 @@ def _frontier_table(frontier: Frontier, others: str) -> Table:
         return Cell(f"{'*' if point is start else ''}{_figure(frontier, point.value)}", point.value)
 
     limits = "ratio" if any(isinstance(each, Ratio) for each in (*inside, *over_all)) else "limit in points"
-    head = (f"per site \\ overall, {limits}" if paired else limits, *(limit_text(over_all[j]) for j in places))
-    rows = [(limit_text(inside[i]) if paired else _unit(frontier), *(cell(i, j) for j in places)) for i in down]
+    head = (f"per site \\ overall, {limits}" if paired else limits, *(_limit_text(over_all[j]) for j in places))
+    rows = [(_limit_text(inside[i]) if paired else _unit(frontier), *(cell(i, j) for j in places)) for i in down]
     shown, every = len(places) * len(down), len(over_all) * len(inside)
     what = "accuracy of the best rule, in %" if _accurate(frontier) else "cost per person of the best rule"
     after = [f"Expected {what}."] if paired else []
@@ -143,7 +143,7 @@ def _frontier_answers(frontier: Frontier) -> Iterator[Answer]:
     most = f"{_figure(frontier, frontier.unconstrained.value)} -> {_figure(frontier, frontier.points[0].value)}"
     unit = "% accuracy" if _accurate(frontier) else "per person"
     yield what_it_costs(most, unit, "without any limit, and with the strictest")
-    start, why = advice(frontier)
+    start, why = _advice(frontier)
     yield Answer("Where to start?", "Start", start, "", why)
     change = frontier.objective.measured(frontier.compared)
     if change is not None and change.low is not None and change.high is not None and _accurate(frontier):
@@ -156,7 +156,7 @@ def _frontier_answers(frontier: Frontier) -> Iterator[Answer]:
         yield can_rely("Not yet", "expected on the rows of the fit; add --test FILE")
 
 
-def advice(frontier: Frontier) -> tuple[str, str]:
+def _advice(frontier: Frontier) -> tuple[str, str]:
     """Return which limits to start from, and why."""
     knee = frontier.knee
     point = knee.point
@@ -173,10 +173,10 @@ def advice(frontier: Frontier) -> tuple[str, str]:
 
 
 def _where(frontier: Frontier, point: Point | InfeasiblePoint) -> str:
-    over_all = limit_text(point.global_tolerance)
+    over_all = _limit_text(point.global_tolerance)
     if not frontier.paired:
         return f"A limit of {over_all}"
-    return f"{limit_text(point.local_tolerance)} per site, {over_all} overall"
+    return f"{_limit_text(point.local_tolerance)} per site, {over_all} overall"
 
 
 def _frontier_sections(frontier: Frontier) -> Iterator[Section]:
@@ -185,8 +185,8 @@ def _frontier_sections(frontier: Frontier) -> Iterator[Section]:
         return NOTHING if found is None else _figure(frontier, float(found))
 
     columns: list[Column[Point] | None] = [
-        ("per site", "l", lambda each: limit_text(each.local_tolerance)),
-        ("overall", "r", lambda each: limit_text(each.global_tolerance)),
+        ("per site", "l", lambda each: _limit_text(each.local_tolerance)),
+        ("overall", "r", lambda each: _limit_text(each.global_tolerance)),
         ("expected", "r", lambda each: Cell(_figure(frontier, each.value), each.value)),
         ("lost", "r", lambda each: Cell(_figure(frontier, max(each.loss, 0.0)), each.loss)),
         ("gap per site", "r", lambda each: in_points(each.local_gap)),
@@ -229,7 +229,7 @@ def frontier_plot(frontier: Frontier) -> Svg:
         lines |= {other: found} if found else {}
     drawn, marked, unit = [], [], _unit(frontier)
     for other, found in lines.items():
-        name = f"{limit_text(others[other])} {'per site' if along_global else 'overall'}" if len(others) > 1 else ""
+        name = f"{_limit_text(others[other])} {'per site' if along_global else 'overall'}" if len(others) > 1 else ""
         notes = (f"{_where(frontier, each)}: {_figure(frontier, each.value)} {unit}" for _, each in found)
         drawn.append(Curve(name, tuple((x, scale * each.value) for x, each in found), tuple(notes)))
         marked += [(x, scale * each.value, "a good start") for x, each in found if each is frontier.knee.point]
@@ -271,20 +271,20 @@ def recommend_page(found: Recommendation, about: About | None = None, *, command
         picture=picture,
         beside=() if picture is None else (picture,),
         warnings=tuple(_recommend_warnings(found)),
-        next="" if best is None else fit_command(found, best, command),
+        next="" if best is None else _fit_command(found, best, command),
         sections=tuple(_recommend_sections(found, command)),
         about=about.heading,
-        values=found.as_dict() | {"commands": [fit_command(found, line, command) for line in found.lines]},
+        values=found.as_dict() | {"commands": [_fit_command(found, line, command) for line in found.lines]},
         written=about.written,
     )
 
 
-def subject_of(line: RecommendedLimits) -> str:
+def _subject_of(line: RecommendedLimits) -> str:
     """Return what a line is about: its rate, or its notion where that compares several."""
     return line.rates[0].name if len(line.rates) == 1 else line.notion.replace("_", " ")
 
 
-def fit_command(found: Recommendation, line: RecommendedLimits, command: str) -> str:
+def _fit_command(found: Recommendation, line: RecommendedLimits, command: str) -> str:
     """Return what certifies a line again: a command, or without one to begin with the call; empty where none does."""
     if not line.found:
         return ""
@@ -307,7 +307,7 @@ def _limits_table(found: Recommendation, word: str) -> Table:
         return f"{_figure(found, each.unlimited)} -> {_figure(found, each.value)}" if each.found else NOTHING
 
     columns: list[Column[RecommendedLimits] | None] = [
-        ("tightest limit, points", "l", subject_of),
+        ("tightest limit, points", "l", _subject_of),
         (f"per {word}", "r", lambda each: limit(each.local_limit)) if sites else None,
         ("where", "r", lambda each: f"{len(each.sites):,} of {len(found.sites):,}") if sites else None,
         ("overall", "r", lambda each: limit(each.global_limit)),
@@ -326,7 +326,7 @@ def _costs_picture(found: Recommendation) -> Picture | None:
     for each in found.lines:
         usual, own = abs(each.unlimited - each.usual), each.price
         note = f"{_figure(found, own)} {unit}; limits of 2 points: {_figure(found, usual)}"
-        lines += [Dumbbell(subject_of(each), scale * usual, scale * own, None, None, None, note)] if each.found else []
+        lines += [Dumbbell(_subject_of(each), scale * usual, scale * own, None, None, None, note)] if each.found else []
     if not lines:
         return None
     caption = f"What it costs in {unit}: ● these limits, ○ limits of 2 points"
@@ -350,7 +350,7 @@ def _recommend_answers(found: Recommendation, word: str) -> Iterator[Answer]:
         f"{limit}{'' if at else ' point' if limit == '1' else ' points'} {where}"
         for at, (limit, where) in enumerate(known)
     )
-    yield Answer(question, "Start", limits, "", f"gap in {subject_of(best)}")
+    yield Answer(question, "Start", limits, "", f"gap in {_subject_of(best)}")
     usual = f"limits of 2 points: {_figure(found, abs(best.unlimited - best.usual))}, guaranteeing nothing"
     yield what_it_costs(_figure(found, best.price), "points of accuracy" if _accurate(found) else "per person", usual)
     split = f"split by seed {found.random_state}; do not try others for a better answer"
@@ -369,8 +369,8 @@ def _recommend_warnings(found: Recommendation) -> Iterator[str]:
     known = sorted((line for line in found.lines if line.found), key=lambda line: line.price)
     if len(known) > 1 and _accurate(found) and known[-1].price - known[0].price >= 0.02:
         dear, cheap = known[-1], known[0]
-        rest = f"{subject_of(cheap)} {points(cheap.price)}"
-        yield f"{subject_of(dear).capitalize()} costs {points(dear.price)} points of accuracy, {rest}."
+        rest = f"{_subject_of(cheap)} {points(cheap.price)}"
+        yield f"{_subject_of(dear).capitalize()} costs {points(dear.price)} points of accuracy, {rest}."
 
 
 def _recommend_sections(found: Recommendation, command: str) -> Iterator[Section]:
@@ -381,13 +381,13 @@ def _recommend_sections(found: Recommendation, command: str) -> Iterator[Section
         ("people", "r", lambda each: f"{each.rows or 0:,}"),
     ]
     for line in found.lines:
-        subject = subject_of(line)
+        subject = _subject_of(line)
         if not line.found:
             people = f"About {line.rows_needed:,} people of every group"
             needed = "No number of people" if line.rows_needed is None else people
             yield Section(line.notion, f"{subject}: nothing", (Paragraph(f"{needed} would do."),))
             continue
-        parts: list[Part] = [Command(fit_command(found, line, command))]
+        parts: list[Part] = [Command(_fit_command(found, line, command))]
         parts.append(table_of("Guaranteed, points", certified, line.certified, search="Find a site"))
         if line.too_small:
             parts.append(Paragraph(f"Too small: {listed(map(name_of, line.too_small), 40)}."))

@@ -16,7 +16,7 @@ from logofair.federation.exchanges.calibrating import Contributors, CurvatureExc
 from logofair.federation.exchanges.rounds import Answers, Totals, TotalsExchange
 from logofair.federation.plan import Members
 from logofair.solvers.algorithm1 import Algorithm1
-from logofair.words.federated import plan_sentences, run_sentences
+from logofair.words.federated import _run_sentences, plan_sentences
 from support.sites import Tampered, clients, federation, go, gone_from, identities, plan_of, rows
 
 pytestmark = pytest.mark.federation
@@ -282,7 +282,7 @@ def test_under_secure_sums_nothing_is_pooled():
 def test_what_secure_sums_do_not_hide_is_said_before_people_agree_and_with_the_result(privacy):
     plan = plan_of(secure=True, privacy=privacy)
     result = run(plan, federation((260, 250, 240))).result
-    for said in (plan_sentences(plan), run_sentences(result)):
+    for said in (plan_sentences(plan), _run_sentences(result)):
         hidden = " ".join(sentence for label, sentence in said if label == "Not hidden")
         assert "which groups it has enough people of" in hidden
         assert ("only differential privacy ends that" in hidden) == (privacy is None)

@@ -25,13 +25,13 @@ from logofair.cli.options import (
 )
 
 # The tolerances of the paper's tables: 0.01 for demographic parity, 0.02 for equalized odds and so for its halves.
-DEFAULT_TOLERANCES = {
+_DEFAULT_TOLERANCES = {
     "demographic_parity": 0.01,
     "equal_opportunity": 0.02,
     "predictive_equality": 0.02,
     "equalized_odds": 0.02,
 }
-MOST_SITES = 1000
+_MOST_SITES = 1000
 _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 
 
@@ -53,7 +53,7 @@ _USUAL = "0.01 for demographic_parity, 0.02 otherwise"
 @number_option(
     "--sites",
     int,
-    such_that(lambda k: 2 <= k <= MOST_SITES, f"pass a whole number from 2 to {MOST_SITES}"),
+    such_that(lambda k: 2 <= k <= _MOST_SITES, f"pass a whole number from 2 to {_MOST_SITES}"),
     "Number of sites.",
     default=5,
 )
@@ -95,7 +95,7 @@ def demo(
         from logofair.words.fitted import demo_page, demo_report
 
         (data,) = progress(map(load_adult, ["sex"]), "Reading the Adult data", total=1)
-        usual = DEFAULT_TOLERANCES[notion]
+        usual = _DEFAULT_TOLERANCES[notion]
         settings = Settings(
             notion=notion,
             local_tolerance=usual if local_tolerance is None else constrained(local_tolerance),

@@ -37,7 +37,7 @@ from logofair.cli.options import (
 from logofair.files.inputs import ColumnNames
 from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
 
-MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.sweep, whose import would bring numpy
+_MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.sweep, whose import would bring numpy
 
 
 def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float | None, ...] | None:
@@ -77,7 +77,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
     callback=_tolerances,
     help="Gaps allowed over all sites together.  [default: likewise]",
 )
-@name_option("--measure", MEASURES, "gap, or ratio: least ratios of the smallest rate to the largest.", "gap")
+@name_option("--measure", _MEASURES, "gap, or ratio: least ratios of the smallest rate to the largest.", "gap")
 @require_option()
 @costs_option()
 @rule_options

@@ -16,7 +16,7 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
-Handler = Callable[[Context], Callable[[bytes], bytes]]
+_Handler = Callable[[Context], Callable[[bytes], bytes]]
 MESSAGE_QUERY = "query.message"
 NAME_QUERY = "query.name"
 _RECORD = "logofair"
@@ -47,7 +47,7 @@ def unpack(content: RecordDict) -> Envelope | None:
     return Envelope(site, body) if isinstance(site, str) and isinstance(body, bytes | None) else None
 
 
-def site_of(context: Context) -> tuple[str, str]:
+def _site_of(context: Context) -> tuple[str, str]:
     """Return the name of the site a node stands for, and the path of its settings.
 
     A deployed node has both in its own configuration (``--node-config "site='north' settings='north.toml'"``). A
@@ -66,10 +66,10 @@ def _handler_on_disk(context: Context) -> Callable[[bytes], bytes]:
     """Return the handler of a site whose state lies on disk between two messages."""
     from logofair.engines.site import answer_on_disk  # slow to import, and not needed for the name
 
-    return partial(answer_on_disk, site_of(context)[1])
+    return partial(answer_on_disk, _site_of(context)[1])
 
 
-def client_app(handler: Handler = _handler_on_disk) -> ClientApp:
+def client_app(handler: _Handler = _handler_on_disk) -> ClientApp:
     """Return a client app that answers each request with what ``handler(context)`` returns for it."""
     made = ClientApp()
 
@@ -84,11 +84,11 @@ def client_app(handler: Handler = _handler_on_disk) -> ClientApp:
     return made
 
 
-def _answer(message: Message, context: Context, handler: Handler | None) -> Envelope:
+def _answer(message: Message, context: Context, handler: _Handler | None) -> Envelope:
     """The site's reply; whatever goes wrong, and without a handler, its name alone, empty where the node has none."""
     site = ""
     try:
-        site = site_of(context)[0]
+        site = _site_of(context)[0]
         request = unpack(message.content) if site and handler else None
         if handler is None or request is None or request.body is None or request.site != site:
             return Envelope(site)  # a message for another site is not read

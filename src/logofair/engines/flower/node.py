@@ -75,7 +75,7 @@ def take_part(
     Without ``credentials`` nothing is encrypted. Raises where the server is not the right one, where Flower's node
     ends, and where the published result is not believed. ``tell`` is told what happens at the site.
     """
-    check_server(server, None if credentials is None else credentials.authority)
+    _check_server(server, None if credentials is None else credentials.authority)
     ends: list[Event] = []
 
     def note(event: Event) -> None:
@@ -110,7 +110,7 @@ def take_part(
         raise RunError(ends[0].sentence)
 
 
-def check_server(server: str, authority: Path | None, *, now: Callable[[], float] = time.time) -> None:
+def _check_server(server: str, authority: Path | None, *, now: Callable[[], float] = time.time) -> None:
     """Ask the server at HOST:PORT for nothing; raise where it is not there, not the right one, or of another time.
 
     ``authority`` is the site's ca.crt, None for a server without encryption.
@@ -125,16 +125,16 @@ def check_server(server: str, authority: Path | None, *, now: Callable[[], float
             answer = client.get(address)
     except httpx.HTTPError as error:
         raise RunError(_trouble_of(error, server, authority)) from None
-    check_clock(answer.headers.get("date"), now())
+    _check_clock(answer.headers.get("date"), now())
 
 
-def check_clock(date: str | None, now: float) -> None:
+def _check_clock(date: str | None, now: float) -> None:
     """Compare this machine's clock with the server's, which has told its time in whole seconds.
 
     Examples
     --------
-    >>> check_clock("Thu, 01 Jan 1970 00:01:00 GMT", 62.0)
-    >>> check_clock("Thu, 01 Jan 1970 00:01:00 GMT", 72.5)
+    >>> _check_clock("Thu, 01 Jan 1970 00:01:00 GMT", 62.0)
+    >>> _check_clock("Thu, 01 Jan 1970 00:01:00 GMT", 72.5)
     Traceback (most recent call last):
     logofair.errors.RunError: Your clock is 12 s ahead of the server's: Flower refuses more than 5. Set it, ...
     """
@@ -240,7 +240,7 @@ def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
     task.PullObject = in_time  # type: ignore[method-assign]
     try:
         message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run: not looked at
-        push_message(task, reply_to(app, message, context), context)
+        push_message(task, _reply_to(app, message, context), context)
         push_task_output(task, context, "completed", "")
     except (httpx.HTTPStatusError, ObjectPullError, ObjectPushError, RuntimeError):  # the node has dropped the task
         time.sleep(_POLL)
@@ -248,7 +248,7 @@ def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
         heartbeat.stop()
 
 
-def reply_to(app: ClientApp, message: Message, context: Context) -> Message:
+def _reply_to(app: ClientApp, message: Message, context: Context) -> Message:
     """Return the app's reply; a message it does not know, or a failure, gets an error without any text."""
     try:
         return app(message, context)

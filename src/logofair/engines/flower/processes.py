@@ -179,7 +179,7 @@ class ServerCredentials:
 
 
 @dataclass(frozen=True)
-class SuperLink:
+class _SuperLink:
     """A SuperLink that listens, and the ``flwr`` command that speaks to it; made by :func:`superlink`."""
 
     process: Child
@@ -268,7 +268,7 @@ def superlink(
     *,
     simulation: bool = False,
     variables: Mapping[str, str] | None = None,
-) -> Iterator[SuperLink]:
+) -> Iterator[_SuperLink]:
     """Run a SuperLink while the block lasts; ``home`` holds its database, its logs and the address for ``flwr``."""
     home.mkdir(parents=True, exist_ok=True)
     environ = environment(home, {**os.environ, **(variables or {})})
@@ -299,11 +299,11 @@ def superlink(
                 f"--port: {host}:{port} is taken; choose another port or host, or stop what listens there (a server "
                 "that was killed needs some seconds to end)."
             ) from None
-        yield SuperLink(process, environ)
+        yield _SuperLink(process, environ)
 
 
 @contextlib.contextmanager
-def simulator(home: Path, variables: Mapping[str, str] | None = None) -> Iterator[SuperLink]:
+def simulator(home: Path, variables: Mapping[str, str] | None = None) -> Iterator[_SuperLink]:
     """Run a SuperLink for simulations on this machine; its logs lie in the folder.
 
     ``variables`` are added to the environment of the processes, such as a PYTHONPATH on which they find the apps.
@@ -332,7 +332,7 @@ def _local_address(host: str, port: int) -> str:
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
-def admitted(path: str, peer: str | None, own: str | None) -> bool:
+def _admitted(path: str, peer: str | None, own: str | None) -> bool:
     """Return whether a request may pass: it is a node's, or comes from this machine."""
     if path.startswith(_NODES):
         return True
@@ -354,7 +354,7 @@ class _LocalOperatorsOnly:
         """Pass the request on, or refuse it without reading it."""
         peer, own = scope.get("client"), scope.get("server")
         path = scope.get("path", "")
-        if scope["type"] == "lifespan" or admitted(path, peer[0] if peer else None, own[0] if own else None):
+        if scope["type"] == "lifespan" or _admitted(path, peer[0] if peer else None, own[0] if own else None):
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
             await send({"type": "http.response.start", "status": 403, "headers": []})

@@ -40,10 +40,10 @@ _REASONS = {
     8: "its client app crashed",
 }
 
-Key = TypeVar("Key")
+_Key = TypeVar("_Key")
 
 
-class FlowerTransport:
+class _FlowerTransport:
     """Carries messages over the nodes connected to a Flower server."""
 
     def __init__(
@@ -166,10 +166,10 @@ class FlowerTransport:
         # Too large a payload gives an empty list
         return {node: identifier for node, identifier in zip(envelopes, identifiers, strict=False) if identifier}
 
-    def _collect(self, pending: Mapping[str, Key], deadline: float) -> dict[Key, Message]:
+    def _collect(self, pending: Mapping[str, _Key], deadline: float) -> dict[_Key, Message]:
         """Poll for the replies to the messages pending until all are there or the deadline has passed."""
         waiting = dict(pending)
-        replies: dict[Key, Message] = {}
+        replies: dict[_Key, Message] = {}
         while waiting:
             remaining = deadline - self._clock()  # before the pull, which may take long: what is there in time counts
             for reply in self._grid.pull_messages(list(waiting)):
@@ -226,7 +226,7 @@ def _body(reply: Message, site: str, node: int) -> bytes | NoReply:
     return envelope.body
 
 
-def conduct_run(grid: Grid, context: Context) -> None:
+def _conduct_run(grid: Grid, context: Context) -> None:
     """Run the plan, and leave what happens in the state folder; a failure is raised again.
 
     The run's configuration names ``plan`` and ``folder``.
@@ -240,7 +240,7 @@ def conduct_run(grid: Grid, context: Context) -> None:
         from logofair.engines.folder import conduct_from_disk
 
         tell = partial(append_event, folder)
-        conduct_from_disk(str(settings["plan"]), str(folder), FlowerTransport(grid, tell=tell), tell=tell)
+        conduct_from_disk(str(settings["plan"]), str(folder), _FlowerTransport(grid, tell=tell), tell=tell)
 
 
 @contextmanager
@@ -261,4 +261,4 @@ def recorded(folder: Path) -> Iterator[None]:
 
 
 app = ServerApp()
-app.main()(conduct_run)
+app.main()(_conduct_run)

@@ -30,7 +30,7 @@ from logofair.federation.exchanges.rounds import TotalsExchange, TotalsRequest
 from logofair.federation.plan import Plan
 
 # Under secure sums no number is the sum of fewer sites than this: with one ally it would be that of a single site.
-FEWEST_CONTRIBUTORS = 3
+_FEWEST_CONTRIBUTORS = 3
 # Under secure sums calibration ends after so many rounds: a site that lies about its own sums chooses where those of
 # the others are taken next. Of 1,369 federations with scores and labels of all kinds 16 took more, most 4 to 6.
 MOST_ROUNDS = 10
@@ -159,11 +159,11 @@ class ContributorsExchange(Exchange):
             for rate, numbers in zip(plan.over_all.group_rates, rates.T, strict=True)
             for group, number in zip(plan.groups, numbers, strict=True)
         ]
-        few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < FEWEST_CONTRIBUTORS), None)
+        few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < _FEWEST_CONTRIBUTORS), None)
         if few is not None:
             raise RunError(
                 f"run {plan.run}: {few[0]}: NOT MEASURED, since {round(few[1])} of {sites} sites have enough such "
-                f"people, and a total of fewer than {FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
+                f"people, and a total of fewer than {_FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
                 "and agree on a plan without it, or run without secure sums."
             )
         return first_exchange(plan, self.request.sites, self.prices, (folds > PARTS).any(axis=1))

@@ -161,8 +161,8 @@ def client(
     host, _, port = server.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise InputError(f"--server: got {server!r}; pass HOST:PORT, such as 127.0.0.1:9300.")
-    agreement["trusted"] = trusted_keys(agreement["trusted"], peers)
-    earlier, screen = None if force else finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
+    agreement["trusted"] = _trusted_keys(agreement["trusted"], peers)
+    earlier, screen = None if force else _finished_policy(out, folder), Screen(quiet=quiet, as_json=as_json)
     if earlier is not None:
         screen(Event("site", f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run."))
         return _show(earlier, out, as_json)
@@ -212,7 +212,7 @@ def _limits_of(
         raise InputError(f"--accept-{error}") from None
 
 
-def trusted_keys(named: Sequence[str], peers: Path | None) -> dict[str, str]:
+def _trusted_keys(named: Sequence[str], peers: Path | None) -> dict[str, str]:
     """The fingerprints of other sites' keys by name, as their people read them out, each ``NAME=FINGERPRINT``.
 
     What a key's fingerprint should be is never said: it is for the site's people to say.
@@ -255,7 +255,7 @@ def _credentials(
     return authority, key, peers
 
 
-def finished_policy(out: Path, folder: Path) -> Policy | None:
+def _finished_policy(out: Path, folder: Path) -> Policy | None:
     """Return the policy at ``out`` if it is of a run whose state is in the folder; None where nothing is there.
 
     A policy is written at the very end of a run, so nothing follows it in that run.

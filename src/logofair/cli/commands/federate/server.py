@@ -46,7 +46,7 @@ _DELTA = 1e-6
 _INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 
-def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+def _listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
     """Read names separated by commas, each once; a name with a comma, such as an intersection, stands in quotes."""
     if value is None:
         return ()
@@ -58,7 +58,7 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 
 # What is not given is None, empty or False: a run that goes on is then asked nothing about it.
 plan_options = together(
-    click.option("--groups", metavar="A,B", callback=listed, help="The groups compared, separated by commas."),
+    click.option("--groups", metavar="A,B", callback=_listed, help="The groups compared, separated by commas."),
     requirement_options("site"),
     click.option(
         "--calibration",
@@ -145,7 +145,7 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
     return make_plan(groups=names, costs=usual, site_costs=single, **short_way(given), **given)
 
 
-def check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
+def _check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
     """Raise unless what a command line says of the plan is what a stored plan says."""
     new = planned(options, plan.groups)
     for name, (option, value_in) in _IN_PLAN.items():
@@ -174,7 +174,7 @@ def prepare(
         given["sites"] = ()
     if (folder / PLAN).exists():
         plan, stored = read_plan(folder / PLAN)
-        check_same(options, plan, folder)
+        _check_same(options, plan, folder)
         run_options = replace(stored, **given)
         _check_roster(folder, plan, stored, run_options, without)
         return plan, run_options
@@ -242,7 +242,7 @@ _seconds = such_that(lambda seconds: 0 < seconds < 1e7, "pass seconds, such as 6
     ),
 )
 @path_option("--folder", "Folder of the run: plan, state and result.", folder=True, required=True)
-@click.option("--sites", metavar="NAMES", callback=listed, help="Sites to wait for, separated by commas.")
+@click.option("--sites", metavar="NAMES", callback=_listed, help="Sites to wait for, separated by commas.")
 @number_option(
     "--expect",
     int,

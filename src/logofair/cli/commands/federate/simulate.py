@@ -102,7 +102,7 @@ def simulate(
         for name in _OWN_FOLDERS:
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder / name)
-        sites = write_sites(folder, parts, columns)
+        sites = _write_sites(folder, parts, columns)
         (folder / _POLICIES).mkdir()
         if engine == "flower":
             warned = _with_flower(folder, plan, sites, Screen(quiet=quiet, as_json=as_json))
@@ -128,7 +128,7 @@ def simulate(
     click.echo(f"{folder / _POLICIES}: the policies of {len(sites):,} sites.")
 
 
-def write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: ColumnNames) -> list[SiteSettings]:
+def _write_sites(folder: Path, parts: Mapping[str, Mapping[str, Any]], columns: ColumnNames) -> list[SiteSettings]:
     """Write one file per site, whose rows are those that count, and return each site's settings."""
     import polars
 
