@@ -56,7 +56,7 @@ _MOST_CELLS = 2_000_000  # more combinations of site, group and label than this 
 
 @dataclass(frozen=True)
 class RuleNames:
-    """A policy's file, and the rule ``against`` which to compare it: `UNCONSTRAINED`, `_BASE`, or another policy's file.
+    """A policy's file, and the rule ``against`` which to compare it: `UNCONSTRAINED`, the base rule, or another file.
 
     ``scale`` is that of the scores, ``na`` the texts that stand for a missing value; None: as in the fit.
     """
