@@ -66,8 +66,8 @@ def test_the_optimum_is_that_of_a_program_over_rows(first):
 
 
 def test_it_is_where_the_solver_begins_at_the_prices_of_some_sites(monkeypatch):
-    monkeypatch.setattr(decomposition, "_SOME", 1)
-    monkeypatch.setattr(decomposition, "_MANY", 2)
+    monkeypatch.setattr(decomposition, "_SAMPLE", 1)
+    monkeypatch.setattr(decomposition, "_SAMPLED_FROM", 2)
     assert sum(check(Required.drawn(seed)) for seed in range(30, 50)) > 8
 
 

@@ -212,7 +212,7 @@ def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
             assert problem.violation(again.u, again.v) <= 1e-9
             assert problem.accuracy(again.u, again.v) == pytest.approx(problem.accuracy(fresh.u, fresh.v), abs=1e-6)
             rounds.append((fresh.rounds, again.rounds))
-        solver = solver.looser()
+        solver = solver.at_looser_tolerances()
     assert sum(again for _, again in rounds) < sum(fresh for fresh, _ in rounds)
 
 
@@ -222,10 +222,10 @@ def test_a_solver_that_remembers_answers_finds_what_a_fresh_one_finds(notion):
 def test_prices_of_some_sites_to_begin_with_change_no_optimum(notion, groups, box, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     case = random_case(rng, groups=groups, sites=40, rows=900, local=[notion], global_=[notion])
-    monkeypatch.setattr(decomposition, "_BOX", box)
+    monkeypatch.setattr(decomposition, "_FIRST_BOX", box)
     value, sampled = value_of(case), []
-    monkeypatch.setattr(decomposition, "_MANY", 40)
-    monkeypatch.setattr(decomposition, "_SOME", 4)
+    monkeypatch.setattr(decomposition, "_SAMPLED_FROM", 40)
+    monkeypatch.setattr(decomposition, "_SAMPLE", 4)
     of_sites = Problem.of_sites
     monkeypatch.setattr(Problem, "of_sites", lambda self, some: sampled.append(some.size) or of_sites(self, some))
     assert value_of(case) == pytest.approx(value, abs=1e-6)
@@ -234,8 +234,8 @@ def test_prices_of_some_sites_to_begin_with_change_no_optimum(notion, groups, bo
 
 def fit_to_400_sites(monkeypatch, scores, labels=None, *, some=40, **given):
     """A fit whose solver begins at the prices of some sites."""
-    monkeypatch.setattr(decomposition, "_MANY", 400 if some else 10**9)
-    monkeypatch.setattr(decomposition, "_SOME", some)
+    monkeypatch.setattr(decomposition, "_SAMPLED_FROM", 400 if some else 10**9)
+    monkeypatch.setattr(decomposition, "_SAMPLE", some)
     sites, groups = np.repeat(np.arange(400), 2), np.tile([0, 1], 400)
     more = {"local_tolerance": None, "global_tolerance": None, "calibration": "none", "pooling": "none"} | given
     return asked.fit(scores, labels, sensitive_features=groups, sites=sites, random_state=0, **more)

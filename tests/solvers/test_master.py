@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from scipy.optimize import linprog
 
-from logofair.solvers.limits import Limits, Regions, gap_of, tolerances_worth, zero_sum
+from logofair.solvers.limits import Limits, Regions, gap_of, support_of_tolerances, zero_sum
 from logofair.solvers.master import Master
 from logofair.solvers.rational import best_mixture
 from support.examples import examples
@@ -51,7 +51,7 @@ def test_its_prices_prove_that_no_mixture_gains_more(answers):
     summed = zero_sum(prices, np.isfinite(tolerance), 0)
     np.testing.assert_allclose(prices, summed, atol=1e-7)
     worth = np.maximum(0.0, gains - np.einsum("tbak,ak->tb", rates, summed)).max(axis=0).sum()
-    assert worth + tolerances_worth(summed, tolerance) == pytest.approx(best_value(*answers, WIDER), abs=1e-7)
+    assert worth + support_of_tolerances(summed, tolerance) == pytest.approx(best_value(*answers, WIDER), abs=1e-7)
 
 
 def limited(rng, groups):

@@ -141,7 +141,7 @@ def test_ratios_floors_and_ceilings_hold_or_the_mixture_that_misses_them_is_know
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
     priced = np.append([0.0] if rejecting else [], -np.tensordot(rates, found.prices, 2))
     limits = replace(limits, least=np.maximum(limits.least, 0.0), most=np.minimum(limits.most, 1.0))
-    size, region = 1.0 + np.abs(found.prices).sum(), regions(tolerance, limits).worth(found.prices[None])[0]
+    size, region = 1.0 + np.abs(found.prices).sum(), regions(tolerance, limits).support_function(found.prices[None])[0]
     if best is None:
         assert found.value == -np.inf
         assert missed > 0

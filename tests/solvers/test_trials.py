@@ -28,7 +28,7 @@ WIDER = 2e-11  # rows of the master are a little wider than required
 
 
 def beginning(problem: Problem) -> Decomposition:
-    return Decomposition(problem.over_all, TriedPrices.none(*problem.over_all.defined.shape[1:]))
+    return Decomposition(problem.over_all, TriedPrices.empty(*problem.over_all.defined.shape[1:]))
 
 
 def answered(problem: Problem, state: Decomposition, prices: np.ndarray) -> Decomposition:
@@ -40,7 +40,7 @@ def answered(problem: Problem, state: Decomposition, prices: np.ndarray) -> Deco
         gained = problem.accuracy(answer.u, answer.v) - problem.baseline
         rates = problem.global_shares(answer.u, answer.v)
         bound = float(problem.site_mass @ local_bound(problem, *gain, answer.prices))
-        tried = tried.and_also(TriedPrices(each[None], np.array([gained]), rates[None], np.array([bound])))
+        tried = tried.joined_with(TriedPrices(each[None], np.array([gained]), rates[None], np.array([bound])))
     return Decomposition(state.required, tried)
 
 
@@ -206,15 +206,17 @@ def test_one_of_two_rates_may_be_free():
     assert np.all(state.tried.prices[:, :, 0] == 0)
 
 
-def test_the_idle_price_makes_every_row_of_a_group_worth_nothing():
+def test_at_its_indifference_price_no_row_of_a_group_gains():
     rates = rates_of(["equalized_odds"])
-    idle = price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates).idle
+    indifference = price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates).indifference
     for eta in (0.0, 0.4, 1.0):
         for group, (positive, negative) in enumerate([(0.2, 0.5), (0.1, 0.2)]):
-            worth = (2 * eta - 1) - idle[group, 0] * eta / positive - idle[group, 1] * (1 - eta) / negative
-            assert worth == pytest.approx(0.0, abs=1e-12)
+            gain = (
+                (2 * eta - 1) - indifference[group, 0] * eta / positive - indifference[group, 1] * (1 - eta) / negative
+            )
+            assert gain == pytest.approx(0.0, abs=1e-12)
     assert np.isnan(
-        price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates_of(["demographic_parity"])).idle
+        price_marks(np.array([0.7, 0.3]), np.array([0.2, 0.1]), rates_of(["demographic_parity"])).indifference
     ).all()
 
 

@@ -71,7 +71,7 @@ def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
     """The sites in parts that one method solves: which method a site gets must not depend on the others."""
     limits, sites = problem.local_limits, problem.shape[0]
     ratio = (limits.ratio > 0).any(axis=1)  # a site alone has limits or ratios of its own only
-    limited = np.stack([ratio, limits.besides.any(axis=1)], axis=1)
+    limited = np.stack([ratio, limits.more_than_tolerances.any(axis=1)], axis=1)
     kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
     if len(kinds) > 1:
         return [own[each] for own in kinds for each in _by_method(_of_sites(problem, own), gain_v[own])]

@@ -26,7 +26,7 @@ from logofair.solvers.trials import PriceMarks, price_marks
 
 _ALL_GROUPS = "all groups"  # that a combination of rates is of
 _PROOF = 1e-9  # by which a bound has to lie below what any rule gains, to prove that there is none
-_STEP = 1e-6  # of a requirement, over which what it is worth is a line
+_STEP = 1e-6  # of a requirement, over which the support function is taken for a line
 _HALVINGS = 30  # until the amount by which a requirement gives way is known
 
 
@@ -150,7 +150,7 @@ class GlobalRequirements:
     def marks(self) -> PriceMarks:
         """What the totals tell about prices."""
         n = self.mass.sum()
-        return price_marks(self.mass / n, self.positives / n, self.plan.over_all.rates, self.plan.cost_scale.row_worth)
+        return price_marks(self.mass / n, self.positives / n, self.plan.over_all.rates, self.plan.cost_scale.row_gain)
 
     def reported(self, gain: float) -> float:
         """Accuracy of a rule that gains so much over rejecting everybody; or its cost per row, in the user's units."""
@@ -166,7 +166,7 @@ class GlobalRequirements:
             over_all.rates[k].name: {_ALL_GROUPS: float(rates[0, k])}
             if k >= len(over_all.group_rates)
             else {name: float(rates[a, k]) for a, name in enumerate(names) if self.defined[a, k]}
-            for k in np.flatnonzero(self.limits.besides[0])
+            for k in np.flatnonzero(self.limits.more_than_tolerances[0])
         }
 
     def from_names(self, named: Mapping[str, Mapping[str, float]]) -> Floats | None:
@@ -219,7 +219,7 @@ class GlobalRequirements:
 
     def prices(self, prices: Floats) -> dict[Requirement, float]:
         """What a unit less of each requirement wins at most, at prices (groups, rates), in the user's units."""
-        state, over_all = self.decomposition(TriedPrices.none(*prices.shape)), self.plan.over_all
+        state, over_all = self.decomposition(TriedPrices.empty(*prices.shape)), self.plan.over_all
         rates = [band.rate for band in over_all.compared]
         found: dict[Requirement, float] = {}
         for item in dict.fromkeys(each.requirement for each in over_all.required):
@@ -229,7 +229,7 @@ class GlobalRequirements:
                 won = sum(0.5 * float(np.abs(prices[:, k]).sum()) * float(over_all.units[k]) for k in binds)
             else:
                 more = replace(self, relaxation={item: _STEP}).decomposition(state.tried)
-                won = float(more.worth(prices[None])[0] - state.worth(prices[None])[0]) / _STEP
+                won = float(more.support_function(prices[None])[0] - state.support_function(prices[None])[0]) / _STEP
             found[item] = won * self.plan.cost_scale.unit
         return found
 

@@ -104,7 +104,7 @@ class _CostScale:
     # What accepting a row adds where errors are dearest, as a line in its chance: constant and slope, in these units.
     # Sites whose errors cost less count their gains from the same start (``ClientBatch.cost_offset``), so that limits
     # on totals that hold at these costs hold at theirs.
-    row_worth: tuple[float, float]
+    row_gain: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)

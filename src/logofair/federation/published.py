@@ -175,7 +175,7 @@ def _about_pooling(
     if (borrowed.accuracy is None) != bool(plan.site_costs):
         yield "its figures on the sites' own rows are incomplete"
     if borrowed.accuracy is not None:
-        constant, slope = plan.cost_scale.row_worth
+        constant, slope = plan.cost_scale.row_gain
         accepted, among, positives = own.measured.own.T
         total, unit = float(own.roster.mass.sum()), plan.cost_scale.unit
         gain = float((constant * accepted + slope * among).sum()) / total
@@ -205,7 +205,7 @@ def _beyond_own(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) ->
     roster, others = own.roster, own.others
     total = float(roster.mass.sum())
     slack = _ROUNDING * (1.0 + roster.sites / total)
-    constant, slope = own.plan.cost_scale.row_worth
+    constant, slope = own.plan.cost_scale.row_gain
     gain = float(own.measured.gain[0])
     worst = gain + constant * float((others.mass - others.positives).sum()) / total
     best = gain + (constant + slope) * float(others.positives.sum()) / total

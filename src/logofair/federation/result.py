@@ -131,7 +131,7 @@ class RunResult(Reportable):
         required = replace(self.required, positives=of_all)
         reached, gaps = None, self.global_gaps
         if not self.plan.site_costs:
-            constant, slope = self.plan.cost_scale.row_worth
+            constant, slope = self.plan.cost_scale.row_gain
             all_accepted, all_positives, _ = self.own.sum(axis=0)
             gain = float((slope * all_positives + constant * all_accepted) / self.totals.mass.sum())
             reached = required.reported(gain)

@@ -420,7 +420,7 @@ def _held_out(
     largest = None if np.isnan(bounds).any() else float(bounds.max())
     rule = np.arange(mixtures.single.size)
     own_rules = np.repeat(kept, len(requirements.groups))
-    chosen = mixtures.and_also(solved.mixtures).at(np.where(own_rules, rule, rule + rule.size))
+    chosen = mixtures.joined_with(solved.mixtures).at(np.where(own_rules, rule, rule + rule.size))
     return chosen, found, int(flat.sum()), largest
 
 

@@ -118,7 +118,7 @@ class Solution(Reportable):
         asked = tuple(replace(item, rates=notion.rates) for item in items)
         problem = make_problem(replace(self.requirements, items=asked), cells)
         other = solve_exact(problem)
-        best = self.problem.accuracy(*unconstrained(cells, self.problem.row_worth))
+        best = self.problem.accuracy(*unconstrained(cells, self.problem.row_gain))
         return None if other is None else (best - self.certificate.primal, best - problem.accuracy(other.u, other.v))
 
     @cached_property
@@ -135,7 +135,7 @@ class Solution(Reportable):
 
     def _counted(self, problem: Problem) -> CountedRules:
         """What the policy and the unconstrained rule do on the rows of a problem, in expectation."""
-        rules = shares_of(problem, self.policy.mixtures), unconstrained(problem.cells, problem.row_worth)
+        rules = shares_of(problem, self.policy.mixtures), unconstrained(problem.cells, problem.row_gain)
         after, before = (expected_tally(problem, *shares) for shares in rules)
         return CountedRules(after, self.policy.groups, self.policy.sites, before)
 

@@ -91,7 +91,7 @@ class Mixtures:
         """The rules of some cells."""
         return Mixtures(*(getattr(self, part.name)[cells] for part in fields(self)))
 
-    def and_also(self, *more: Mixtures) -> Mixtures:
+    def joined_with(self, *more: Mixtures) -> Mixtures:
         """These rules and others, one after another."""
         return Mixtures(*(np.concatenate([getattr(m, part.name) for m in (self, *more)]) for part in fields(self)))
 
@@ -126,7 +126,7 @@ def filled(cells: Cells, mixtures: Mixtures, merged: Mixtures | None, costs: Cos
     even = np.broadcast_to((costs or ACCURACY).break_even, (cells.n_sites,))
     rule, others = np.arange(cells.mass.size), merged or base_rule(cells.mass.size, np.repeat(even, cells.n_groups))
     rule[empty] = rule.size + empty % others.single.size
-    return mixtures.and_also(others).at(rule)
+    return mixtures.joined_with(others).at(rule)
 
 
 def evaluate(cells: Cells, mixtures: Mixtures) -> tuple[Floats, Floats]:

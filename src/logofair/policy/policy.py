@@ -304,7 +304,7 @@ class Policy(Reportable):
         if merged is None:  # rejects
             zero, above = np.zeros((groups, 3)), np.ones((groups, 3), dtype=bool)
             merged = Mixtures(zero, zero, above, np.full(groups, np.inf))
-        return self.mixtures.and_also(merged, base_rule(1))
+        return self.mixtures.joined_with(merged, base_rule(1))
 
     @cached_property
     def _places(self) -> Words:

@@ -31,7 +31,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, run_sums
 from logofair.errors import InputError
 from logofair.solvers.decomposition import Optimum
-from logofair.solvers.limits import tolerances_worth
+from logofair.solvers.limits import support_of_tolerances
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem
 
@@ -222,8 +222,8 @@ class OrderedPairs:
         constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         line = np.repeat(constant, self.sizes) + np.repeat(slope, self.sizes) * p.cells.values
         value = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
-        worth = np.sum(self.global_tolerance * global_) + np.sum(self.local_tolerance * local)
-        return p.baseline + value + float(worth)
+        support = np.sum(self.global_tolerance * global_) + np.sum(self.local_tolerance * local)
+        return p.baseline + value + float(support)
 
     def steepness(self) -> Floats:
         """Largest squared size of the rates' coefficients, summed over groups: global and local, (sites, 2)."""
@@ -242,7 +242,7 @@ class OrderedPairs:
         gain_u, gain_v = p.priced_gain(prices)
         bound = local_bound(p, gain_u, gain_v, local_prices / weight)
         objective = (
-            p.baseline + float(p.site_mass @ bound) + float(tolerances_worth(prices, p.global_limits.tolerance[0]))
+            p.baseline + float(p.site_mass @ bound) + float(support_of_tolerances(prices, p.global_limits.tolerance[0]))
         )
         constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         _, u, v = p.cells.best_corner(np.arange(constant.size), slope, constant)

@@ -30,7 +30,7 @@ LARGEST_VIOLATION = 1e-9
 
 @dataclass(frozen=True)
 class TolerancePrices:
-    """What tolerance is worth: one unit more of it wins at most this much accuracy (the value is concave), or cost.
+    """Shadow prices: a unit more of a tolerance wins at most this much accuracy (the value is concave), or cost.
 
     ``global_`` has one price per global rate, ``local`` one per site and local rate. Of a ratio it is a unit less, of
     floors and ceilings a unit looser, of a capacity a unit more. ``of`` has the prices of each requirement by its side,
@@ -146,13 +146,17 @@ def certify(
     u, v = (array.reshape(problem.shape) for array in evaluate(problem.cells, mixtures))
     primal = problem.accuracy(u, v)
     bound = local_bound(problem, *problem.priced_gain(global_prices), local_prices)
-    global_worth = problem.over_all.relief(global_prices[None])[0]
-    dual = problem.baseline + float(problem.site_mass @ bound) + float(problem.over_all.worth(global_prices[None])[0])
+    global_shadow_prices = problem.over_all.shadow_prices(global_prices[None])[0]
+    dual = (
+        problem.baseline
+        + float(problem.site_mass @ bound)
+        + float(problem.over_all.support_function(global_prices[None])[0])
+    )
     won = problem.cost_unit  # a unit of the objective, in the user's
-    local_worth = problem.inside.relief(local_prices) * problem.site_mass[:, None]
+    local_shadow_prices = problem.inside.shadow_prices(local_prices) * problem.site_mass[:, None]
     in_users_units = TolerancePrices(
-        global_worth * problem.global_limits.unit[0] * won,
-        local_worth * problem.local_limits.unit * won,
+        global_shadow_prices * problem.global_limits.unit[0] * won,
+        local_shadow_prices * problem.local_limits.unit * won,
         {
             (item, side): price * won * (problem.site_mass if side == "local" else 1.0)
             for (item, side), price in problem.requirement_prices(local_prices, global_prices).items()

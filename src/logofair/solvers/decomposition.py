@@ -22,7 +22,7 @@ from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InfeasibleError
 from logofair.solvers.certificate import LARGEST_VIOLATION
-from logofair.solvers.limits import Regions, tolerances_worth, zero_sum
+from logofair.solvers.limits import Regions, support_of_tolerances, zero_sum
 from logofair.solvers.local import LocalAnswer, local_bound, solve_local
 from logofair.solvers.master import Master
 from logofair.solvers.problem import Problem
@@ -40,12 +40,12 @@ _MISSED_AT_MOST = 0.9 * LARGEST_VIOLATION
 # Bunches of sites: so many for each free price beyond two, and at most. Up to two, one mixture of all takes few
 # rounds; more bunches save hardly any, and a pivot of the master costs their square.
 _BUNCHES_EACH, _MOST_BUNCHES = 8, 64
-# From so many sites on the prices to begin with are those of some, which are so many; for these, roughly will do.
-_MANY, _SOME, _ROUGHLY = 20_000, 500, 1e-5
-# How far from the best prices so far the next may be, where the first are near the optimum: of what a row is worth, and
+# From so many sites on, the first prices are those of a sample of sites, solved to a larger optimality gap.
+_SAMPLED_FROM, _SAMPLE, _SAMPLE_TARGET = 20_000, 500, 1e-5
+# How far from the best prices so far the next may be, where the first are near the optimum: of the gain of a row, and
 # so many times as far after every round. Before a mixture has answers on either side of the optimum its own prices mean
 # nothing, and answers far away take as long as all others together.
-_BOX, _WIDENS = 0.01, 4.0
+_FIRST_BOX, _BOX_GROWTH = 0.01, 4.0
 # What sites may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
 _MISSED, _MISSED_FIRST = 0.1, 1e-3
 
@@ -55,7 +55,7 @@ class TriedPrices:
     """Prices tried so far and the sites' summed answers; "reject everybody" is always known besides.
 
     In memory the answers are summed over each bunch of sites: gains and rates then have one more axis after the
-    first. ``bounds`` are the sites' summed values at these prices, without what the requirements are worth at them;
+    first. ``bounds`` are the sites' summed values at these prices, without the requirements' support function;
     infinite where an answer proves nothing.
     """
 
@@ -65,12 +65,12 @@ class TriedPrices:
     bounds: Floats  # (t,)
 
     @classmethod
-    def none(cls, groups: int, rates: int, *bunches: int) -> TriedPrices:
+    def empty(cls, groups: int, rates: int, *bunches: int) -> TriedPrices:
         """Nothing tried yet."""
         gains, prices = np.zeros((0, *bunches)), np.zeros((0, groups, rates))
         return cls(prices, gains, np.zeros((*gains.shape, groups, rates)), np.zeros(0))
 
-    def and_also(self, more: TriedPrices) -> TriedPrices:
+    def joined_with(self, more: TriedPrices) -> TriedPrices:
         """Both together."""
         return TriedPrices(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
 
@@ -131,35 +131,35 @@ class Decomposition:
         if not np.isfinite(found.value) and np.isfinite((wider := best(_MISSED_AT_MOST)).value):
             found, widened = wider, _MISSED_AT_MOST
         return _Incumbent(
-            found.value, found.weights, found.prices, *_best_bound(self.tried, self._worth_at_tried(widened))
+            found.value, found.weights, found.prices, *_best_bound(self.tried, self._support_at_tried(widened))
         )
 
     @property
     def bounds(self) -> Floats:
         """No rule that meets the requirements but for rounding gains more than any of these, (t,)."""
-        return np.asarray(self.tried.bounds + self._worth_at_tried(ROUNDING))
+        return np.asarray(self.tried.bounds + self._support_at_tried(ROUNDING))
 
-    def _worth_at_tried(self, widened: float) -> Floats:
-        """What the requirements are worth at the prices tried, (t,), and what may be off with prices that are large."""
+    def _support_at_tried(self, widened: float) -> Floats:
+        """Support function of the requirements at the prices tried, (t,), with an allowance for rounding."""
         prices = self.tried.prices
-        return np.asarray(self.worth(prices, widened) + _ROUNDED * np.abs(prices).sum(axis=(1, 2)))
+        return np.asarray(self.support_function(prices, widened) + _ROUNDED * np.abs(prices).sum(axis=(1, 2)))
 
     @property
     def limited(self) -> Booleans:
         """Which rates are within more than tolerances, (rates,)."""
-        return np.asarray(self.required.limits.besides[0])
+        return np.asarray(self.required.limits.more_than_tolerances[0])
 
     @property
     def counts(self) -> Booleans:
         """Which groups have a part in a requirement on which rate, (groups, rates)."""
         return np.asarray(self.required.limited[0])
 
-    def worth(self, prices: Floats, widened: float = 0.0) -> Floats:
-        """What the requirements are worth at prices (t, groups, rates), (t,), where all may be missed by an amount."""
+    def support_function(self, prices: Floats, widened: float = 0.0) -> Floats:
+        """Support function of the requirements at prices (t, groups, rates), (t,); all may be missed by an amount."""
         if not self.required.limits.only_tolerances:
-            return self.required.worth(prices, widened)
+            return self.required.support_function(prices, widened)
         tolerance = np.where(self.required.compared, self.required.limits.tolerance[:, None], np.inf)[0]
-        return tolerances_worth(prices, tolerance + widened)
+        return support_of_tolerances(prices, tolerance + widened)
 
     def repaired(self, prices: Floats) -> Floats:
         """Prices (t, groups, rates) that may be worth a try: summing to 0 where tolerances are all that compares.
@@ -181,9 +181,9 @@ class Decomposition:
         return np.asarray(found)
 
 
-def _best_bound(tried: TriedPrices, worth: Floats) -> tuple[float, Floats, int]:
-    """The lowest bound proved so far, given what the requirements are worth at the prices; these and their number."""
-    bounds = tried.bounds + worth
+def _best_bound(tried: TriedPrices, support: Floats) -> tuple[float, Floats, int]:
+    """The lowest bound proved, given the support function at the prices tried; its prices, and which these are."""
+    bounds = tried.bounds + support
     best = int(np.argmin(bounds))
     return float(bounds[best]), tried.prices[best], best
 
@@ -210,8 +210,8 @@ class ExactSolver:
     """A solver of problems that differ in their global requirements alone; it remembers what the sites answered.
 
     An answer meets the sites' local requirements whatever the global ones are, so it may be mixed for every problem
-    (and at every looser local tolerance). The bound that prices prove is the sites' value at them plus what the
-    global requirements are worth there, so one answer bounds every problem too. Only the master's small program is
+    (and at every looser local tolerance). The bound that prices prove is the sites' value at them plus the support
+    function of the global requirements, so one answer bounds every problem too. Only the master's small program is
     solved anew; most problems need one or two fresh answers, where starting from nothing takes five to ten.
     """
 
@@ -221,8 +221,8 @@ class ExactSolver:
     tableau: Tableau | None = None
     target: float = _TARGET  # the optimality gap that is small enough
 
-    def looser(self) -> ExactSolver:
-        """A solver at a looser local tolerance: answers that were of use may be mixed there, but prove nothing."""
+    def at_looser_tolerances(self) -> ExactSolver:
+        """A solver at looser local tolerances: answers that were of use may be mixed there, but prove nothing."""
         if self.tried is None:
             return ExactSolver()
         kept, unproved = sorted(self.mixed), replace(self.tried, bounds=np.full(self.tried.bounds.shape, np.inf))
@@ -237,7 +237,7 @@ class ExactSolver:
             return Optimum(local.u, local.v, local.prices, unpriced, 1, "exact") if local.sound else None
         bunches = _bunches(problem)
         if self.tried is None:
-            self.tried = TriedPrices.none(*unpriced.shape, bunches.size)
+            self.tried = TriedPrices.empty(*unpriced.shape, bunches.size)
         box = np.inf
         if not np.isfinite(self.tried.bounds).any():
             first, box = _first_prices(problem)
@@ -264,7 +264,7 @@ class ExactSolver:
                 local_prices = self.answers[found.best].prices
                 return Optimum(*self._mixture(problem, found.weights), local_prices, found.centre, done, "exact")
             prices = _next_prices(problem, found, box, in_vain=found.value <= before)
-            before, box = found.value, _WIDENS * box
+            before, box = found.value, _BOX_GROWTH * box
             for _ in range(_RETREATS):
                 more = self._try(problem, prices, _MISSED * found.optimality_gap)
                 if more is not None:
@@ -281,7 +281,7 @@ class ExactSolver:
         prices = self.tried.prices[-1]
         missed = LARGEST_VIOLATION * float(problem.units.max() / problem.units.min())
         local = local_bound(problem, *problem.priced_gain(prices, gains=False), self.answers[-1].prices, missed)
-        bound = float(problem.site_mass @ local) + float(problem.over_all.worth(prices[None], missed)[0])
+        bound = float(problem.site_mass @ local) + float(problem.over_all.support_function(prices[None], missed)[0])
         return bound < -_ROUNDED * float(np.abs(prices).sum())
 
     def _incumbent(self, problem: Problem, master: Master) -> _Incumbent | None:
@@ -292,7 +292,9 @@ class ExactSolver:
             return None
         value = float(np.sum(weights[1:] * self.tried.gains))
         prices = problem.over_all.repaired(master.prices.reshape(1, *self.tried.prices.shape[1:]))[0]
-        return _Incumbent(value, weights, prices, *_best_bound(self.tried, problem.over_all.worth(self.tried.prices)))
+        return _Incumbent(
+            value, weights, prices, *_best_bound(self.tried, problem.over_all.support_function(self.tried.prices))
+        )
 
     def _try(self, problem: Problem, prices: Floats, missed: float, *, gains: bool = True) -> TriedPrices | None:
         """Get the sites' answers at some prices and remember them; None where they are not sound.
@@ -314,7 +316,7 @@ class ExactSolver:
         if missed:
             bound = float(problem.site_mass @ local_bound(problem, *priced, local.prices))
         new = TriedPrices(prices[None], gained[None], rates[None], np.array([bound if gains else np.inf]))
-        self.tried = self.tried.and_also(new)
+        self.tried = self.tried.joined_with(new)
         self.answers.append(replace(local, tableau=None))
         return new
 
@@ -347,15 +349,17 @@ def _next_prices(problem: Problem, found: _Incumbent, box: float, *, in_vain: bo
 def _first_prices(problem: Problem) -> tuple[Floats, float]:
     """Prices to begin with, and how far from the best the second may be.
 
-    Where sites are many, the best for some of them, which save rounds over all. These are drawn, always the same:
-    every tenth, say, could be of one kind.
+    Where sites are many, the best for a sample of them, which save rounds over all. It is drawn at random, always the
+    same: every tenth site, say, could be of one kind.
     """
     sites, groups = problem.shape
-    if sites >= _MANY:
-        some = problem.of_sites(np.sort(np.random.default_rng(0).choice(sites, _SOME, replace=False)))
-        found = ExactSolver(target=_ROUGHLY).solve(some) if some.cells.mass.any() else None
+    if sites >= _SAMPLED_FROM:
+        sample = problem.of_sites(np.sort(np.random.default_rng(0).choice(sites, _SAMPLE, replace=False)))
+        found = ExactSolver(target=_SAMPLE_TARGET).solve(sample) if sample.cells.mass.any() else None
         if found is not None:
-            return problem.over_all.repaired(found.global_prices[None])[0], _BOX * float(np.max(problem.row_worth[1]))
+            return problem.over_all.repaired(found.global_prices[None])[0], _FIRST_BOX * float(
+                np.max(problem.row_gain[1])
+            )
     return np.zeros((groups, len(problem.global_rates))), np.inf
 
 

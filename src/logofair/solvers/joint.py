@@ -31,7 +31,7 @@ from logofair.solvers.problem import Problem, make_problem
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _ITERATIONS = 200  # rounds of new corners
 _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
-_SHORT = 1e-8  # requirements that give way by less are met but for rounding
+_NEGLIGIBLE_SLACK = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
 _RATIO_STEP = 1e-8  # to which an amount is found by halving
 _FIRST = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
@@ -69,11 +69,11 @@ def solve_joint(problem: Problem) -> Optimum | None:
         found = program.generate(elastic=program.items)  # rejecting everybody may not meet them
         if found is None:
             return None
-        if found.short:
+        if found.infeasible:
             raise InfeasibleError({})  # which conflict is found where they have names (:func:`conflict_of`)
     solved = program.generate()
     if solved is None and limited:  # a floor of 1 may be missed for want of a chance of 1e-9, which no certificate sees
-        wider = [row.looser(0.9 * LARGEST_VIOLATION) for row in program.rows]
+        wider = [row.relaxed(0.9 * LARGEST_VIOLATION) for row in program.rows]
         solved = replace(program, rows=wider).generate()
     if solved is None:
         return None
@@ -88,7 +88,7 @@ def least_slack(problem: Problem) -> float:
     """The least sum by which the requirements have to give way for a rule to meet them; 0 where one does."""
     program = _Program.of(problem)
     found = program.generate(elastic=program.items)
-    return found.shortfall if found is not None and found.short else 0.0
+    return found.shortfall if found is not None and found.infeasible else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +104,9 @@ class _Solved:
     least: bool = True  # whether the requirements are known to have to give way by as much
 
     @property
-    def short(self) -> bool:
+    def infeasible(self) -> bool:
         """Whether no rule meets the requirements."""
-        return self.least and self.shortfall > _SHORT
+        return self.least and self.shortfall > _NEGLIGIBLE_SLACK
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _Row:
         """The ratio that it is of, if it is of one."""
         return 1.0 / self.slope if self.level >= 0 and self.low == -np.inf else None
 
-    def looser(self, amount: float) -> _Row:
+    def relaxed(self, amount: float) -> _Row:
         """The same, giving way by an amount in the user's units.
 
         A ratio of 0 says nothing; and that no rate is below the lowest is no requirement.
@@ -239,7 +239,7 @@ class _Program:
         # With coefficients of 1e-9 beside those of 1 a method may fail; by how much requirements give way need not be
         # known as exactly.
         methods = ("highs-ipm", "highs") if elastic and cells > _MANY_CELLS else ("highs", "highs-ipm")
-        attempts = [*((method, HIGHS) for method in methods), ("highs", dict.fromkeys(HIGHS, _SHORT))]
+        attempts = [*((method, HIGHS) for method in methods), ("highs", dict.fromkeys(HIGHS, _NEGLIGIBLE_SLACK))]
         most = max(20_000, 50 * width)  # steps: a method that fails on such coefficients may go on for ever
         for method, exactness in attempts if elastic else attempts[:2]:
             options = {**exactness, "maxiter": most}
@@ -313,7 +313,10 @@ class _Program:
         HiGHS takes those below 1e-9 for 0, so that a floor of 1 would be missed for want of a cell whose chances are
         next to none, and it fails on some that are larger.
         """
-        small, most = np.flatnonzero(np.abs(line[: members.size]) <= _SHORT), np.zeros(self.problem.mass.size)
+        small, most = (
+            np.flatnonzero(np.abs(line[: members.size]) <= _NEGLIGIBLE_SLACK),
+            np.zeros(self.problem.mass.size),
+        )
         np.maximum.at(most, self.columns.cell[members[small]], -line[small])
         kept = line.copy()
         kept[small] = 0.0
@@ -346,14 +349,14 @@ def _polished(
 
 def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
     """The conflict of requirements that no rule for some cells meets."""
-    program = _apart(requirements, cells)
+    program = _separable_program(requirements, cells)
 
     def solved(names: frozenset[str]) -> _Solved | None:
         """By how much some requirements, and no others, would have to give way together."""
         return program.generate(elastic=names, held=names)
 
-    def short(names: frozenset[str]) -> bool:
-        return (found := solved(names)) is not None and found.short
+    def infeasible(names: frozenset[str]) -> bool:
+        return (found := solved(names)) is not None and found.infeasible
 
     def proved(names: frozenset[str]) -> bool:
         """Whether prices prove that no rule meets some requirements but for what a certificate lets pass."""
@@ -365,29 +368,29 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
         return False
 
     found = solved(program.items)
-    if found is not None and found.short:
-        few, conflict = found.binding or program.items, short
+    if found is not None and found.infeasible:
+        few, conflict = found.binding or program.items, infeasible
     else:  # they miss each other by less than HiGHS tells from rounding
         few, conflict = program.items, proved
     for name in sorted(few):  # until none could be left out
         few = few - {name} if conflict(few - {name}) else few
 
-    def looser(item: Requirement, amount: float) -> _Program:
-        """The program with one requirement looser."""
+    def relaxed(item: Requirement, amount: float) -> _Program:
+        """The program with one requirement relaxed."""
         if item.measure != "precision":
-            rows = [row.looser(amount) if row.item == str(item) else row for row in program.rows]
+            rows = [row.relaxed(amount) if row.item == str(item) else row for row in program.rows]
             return replace(program, rows=rows)
         bound = float(item.bound) + (amount if item.relation == "<=" else -amount)  # type: ignore[arg-type]
         given = replace(item, bound=min(max(bound, 0.0), 1.0))
         several = (given if each == item else each for each in requirements.items)
-        return replace(_apart(requirements.only(several), cells), columns=program.columns)
+        return replace(_separable_program(requirements.only(several), cells), columns=program.columns)
 
-    amounts = {item: _least(program, item, looser) for item in requirements.items if str(item) in few}
-    amounts = {item: None if least is None else max(least, _SHORT) for item, least in amounts.items()}
+    amounts = {item: _least_relaxation(program, item, relaxed) for item in requirements.items if str(item) in few}
+    amounts = {item: None if least is None else max(least, _NEGLIGIBLE_SLACK) for item, least in amounts.items()}
     return InfeasibleError(amounts, conflict_sentence(amounts))
 
 
-def _apart(requirements: Requirements, cells: Cells) -> _Program:
+def _separable_program(requirements: Requirements, cells: Cells) -> _Program:
     """A program in which every requirement has rates of its own, so that one can give way while all others hold."""
     alone = {str(item): make_problem(requirements.only([item]), cells) for item in requirements.items}
     problems = list(alone.values())
@@ -395,8 +398,8 @@ def _apart(requirements: Requirements, cells: Cells) -> _Program:
         problems[0],
         local_rates=tuple(rate for each in problems for rate in each.local_rates),
         global_rates=tuple(rate for each in problems for rate in each.global_rates),
-        local_limits=Limits.beside([each.local_limits for each in problems]),
-        global_limits=Limits.beside([each.global_limits for each in problems]),
+        local_limits=Limits.concatenated([each.local_limits for each in problems]),
+        global_limits=Limits.concatenated([each.global_limits for each in problems]),
     )
     names = {
         "local": [name for name, each in alone.items() for _ in each.local_rates],
@@ -405,12 +408,12 @@ def _apart(requirements: Requirements, cells: Cells) -> _Program:
     return _Program.of(together, names)
 
 
-def _least(program: _Program, item: Requirement, looser: Callable[[Requirement, float], _Program]) -> float | None:
+def _least_relaxation(program: _Program, item: Requirement, relaxed: Callable[[Requirement, float], _Program]) -> float | None:
     """How much one requirement has to give way with all others held; None where that is not enough."""
     name = str(item)
     others = program.items - {name}
     without = program.generate(elastic=others, held=others)  # also finds the corners that it takes
-    if without is None or without.short:
+    if without is None or without.infeasible:
         return None
     own = [row for row in program.rows if row.item == name]
     ratios = [row.ratio for row in own if row.ratio is not None]
@@ -422,7 +425,7 @@ def _least(program: _Program, item: Requirement, looser: Callable[[Requirement, 
     low, high = 0.0, max(ratios, default=1.0 if slopes else max(2.0 / row.unit for row in own))
     while high - low > _RATIO_STEP:
         middle = 0.5 * (low + high)
-        given = looser(item, middle)
+        given = relaxed(item, middle)
         found = given.generate(elastic=given.items)
-        low, high = (low, middle) if found is not None and found.shortfall <= _SHORT else (middle, high)
+        low, high = (low, middle) if found is not None and found.shortfall <= _NEGLIGIBLE_SLACK else (middle, high)
     return high

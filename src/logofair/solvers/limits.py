@@ -5,9 +5,9 @@ that its groups may take form a region: with the lowest rate ``l`` of the groups
 
     l <= r_a <= l + tolerance,   r_a <= l / ratio,   least_a <= r_a <= most_a,   total_least <= sum_a r_a <= total_most
 
-What a region is *worth* at prices of the rates is the most that prices times rates can be inside it (its support
-function); a bound on the optimum is the sites' best value at the prices plus the worth of every region. For a
-tolerance alone and prices that sum to 0 that is the tolerance times half their sizes.
+The support function of a region at prices of the rates is the most that prices times rates can be inside it; a bound
+on the optimum is the sites' best value at the prices plus the support function of every region. For a tolerance alone
+and prices that sum to 0 that is the tolerance times half their sizes.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Limits:
         return np.asarray(np.isfinite(self.least) | np.isfinite(self.most) | self.on_totals[:, None, :])
 
     @cached_property
-    def besides(self) -> Booleans:
+    def more_than_tolerances(self) -> Booleans:
         """Which rates are limited by more than a tolerance, (n, rates)."""
         return np.asarray((self.ratio > 0) | self.on_groups.any(axis=1))
 
     @cached_property
     def only_tolerances(self) -> bool:
         """Whether tolerances are all there is."""
-        return not self.besides.any()
+        return not self.more_than_tolerances.any()
 
     def of(self, which: Indices | Booleans) -> Limits:
         """Those of some sites."""
@@ -79,7 +79,7 @@ class Limits:
         return Limits(*(getattr(self, field.name)[..., which] for field in fields(self)))
 
     @classmethod
-    def beside(cls, several: Sequence[Limits]) -> Limits:
+    def concatenated(cls, several: Sequence[Limits]) -> Limits:
         """Those of the rates of each, one after the other."""
         return cls(*(np.concatenate([getattr(each, f.name) for each in several], axis=-1) for f in fields(cls)))
 
@@ -123,7 +123,7 @@ class Layout:
         return values if self.rate.size == self.rates else values[..., self.rate]
 
 
-_STEP = 1e-6  # of a ratio, over which what it is worth is a line
+_STEP = 1e-6  # of a ratio, over which the support function is taken for a line
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +168,10 @@ class Regions:
     def repaired(self, prices: Floats) -> Floats:
         """Prices that prove a bound, whatever rounding did to them: where tolerances alone compare they sum to 0."""
         balanced = zero_sum(prices, self.compared, 1)
-        return np.where(self.limits.besides[:, None, :], prices, balanced)
+        return np.where(self.limits.more_than_tolerances[:, None, :], prices, balanced)
 
-    def worth(self, prices: Floats, missed: float = 0.0) -> Floats:
-        """The most that prices times rates, (n, groups, rates), can be where all is required, (n,).
+    def support_function(self, prices: Floats, missed: float = 0.0) -> Floats:
+        """The most that prices times rates, (n, groups, rates), can be inside the regions, (n,).
 
         -inf where a region is empty, which proves that nothing is inside. Every requirement may be ``missed`` by an
         amount.
@@ -179,7 +179,7 @@ class Regions:
         limits = self.limits
         tolerance = limits.tolerance + missed
         found = np.asarray(0.5 * np.where(np.isfinite(tolerance), tolerance, 0.0) * np.abs(prices).sum(axis=1))
-        for k in np.flatnonzero(limits.besides.any(axis=0)):
+        for k in np.flatnonzero(limits.more_than_tolerances.any(axis=0)):
             least, most = limits.total_least[:, k] - missed, limits.total_most[:, k] + missed
             end = np.where(prices[:, 0, k] > 0, most, least)
             of_total = prices[:, 0, k] * np.where(np.isfinite(end), end, 0.0)
@@ -193,11 +193,11 @@ class Regions:
                 missed,
             )
             of_groups = np.where(empty, -np.inf, (prices[..., k] * point).sum(axis=1))
-            of_groups = np.where(limits.besides[:, k], of_groups, found[:, k])
+            of_groups = np.where(limits.more_than_tolerances[:, k], of_groups, found[:, k])
             found[:, k] = np.where(limits.on_totals[:, k], of_total, of_groups)
         return np.asarray(found.sum(axis=1))
 
-    def relief(self, prices: Floats) -> Floats:
+    def shadow_prices(self, prices: Floats) -> Floats:
         """What a unit less of each rate's requirement would win at most, (n, rates).
 
         That is a unit more tolerance or capacity, a ratio lower by 1, or all floors lower and ceilings higher by a
@@ -217,7 +217,7 @@ class Regions:
                 limits.ratio[:, one],
             )
             lower = replace(alone.limits, ratio=np.maximum(ratio - _STEP, 0.5 * ratio))
-            won = replace(alone, limits=lower).worth(price) - alone.worth(price)
+            won = replace(alone, limits=lower).support_function(price) - alone.support_function(price)
             by_ratio = won / np.where(ratio > 0, ratio - lower.ratio, 1.0)[:, 0]
             found[:, k] = np.where(limits.ratio[:, k] > 0, by_ratio, found[:, k])
         return np.asarray(found)
@@ -226,7 +226,7 @@ class Regions:
     def layout(self) -> Layout:
         """The requirements as rows of n small programs alike; rows that a program does not have are free in it."""
         (n, groups, rates), limits = self.defined.shape, self.limits
-        nothing, limited = np.full((n, groups), np.inf), np.asarray(limits.besides.any(axis=0))
+        nothing, limited = np.full((n, groups), np.inf), np.asarray(limits.more_than_tolerances.any(axis=0))
         kinds: list[tuple[int, Floats, Floats, Floats]] = []  # rate, low, high, slope: each (n, groups)
         totals: list[tuple[int, Floats, Floats]] = []
         for k in range(rates):
@@ -329,12 +329,12 @@ def range_of(rates: Floats, counts: Booleans, axis: int) -> tuple[Floats, Floats
     return lowest, highest
 
 
-def tolerances_worth(prices: Floats, tolerance: Floats) -> Floats:
-    """What the tolerances are worth at prices of the rates, (...,); both (..., groups, rates), infinity: free.
+def support_of_tolerances(prices: Floats, tolerance: Floats) -> Floats:
+    """Support function of the tolerances at prices of the rates, (...,); both (..., groups, rates), infinity: free.
 
-    A unit of tolerance is worth half the sum of its groups' prices by size, since these sum to 0.
+    A unit of tolerance adds half the sum of its groups' prices by size, since these sum to 0.
     """
     finite = np.where(np.isfinite(tolerance), tolerance, 0.0)
     *many, groups, rates = prices.shape
-    worth = (finite * np.abs(prices)).reshape(*many, groups * rates)
-    return np.asarray(0.5 * worth.sum(axis=-1))
+    support = (finite * np.abs(prices)).reshape(*many, groups * rates)
+    return np.asarray(0.5 * support.sum(axis=-1))

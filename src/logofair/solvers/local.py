@@ -92,7 +92,7 @@ def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats
     priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
     lost = _ROUNDED * total_price(np.abs(prices), np.abs(problem.local[0]) + np.abs(problem.local[1]))
-    return np.asarray((value + lost).sum(axis=1) + problem.inside.worth(prices, missed))
+    return np.asarray((value + lost).sum(axis=1) + problem.inside.support_function(prices, missed))
 
 
 def _best_corners(problem: Problem, gain_u: Floats, gain_v: Floats, sites: Indices) -> tuple[Floats, Floats, Floats]:

@@ -118,7 +118,7 @@ class Problem:
         return "accuracy" if self.costs is None else "cost"
 
     @cached_property
-    def row_worth(self) -> tuple[Floats, Floats]:
+    def row_gain(self) -> tuple[Floats, Floats]:
         """What accepting a row adds to the objective, linear in its chance eta: constant and slope, (sites, 1)."""
         if self.costs is None:
             return np.full((1, 1), -1.0), np.full((1, 1), 2.0)
@@ -169,7 +169,7 @@ class Problem:
         if self.objective is not None:
             return self.objective
         share = self.mass / np.where(self.site_mass > 0, self.site_mass, 1.0)[:, None]
-        constant, slope = self.row_worth
+        constant, slope = self.row_gain
         return constant * share, slope * share
 
     @property
@@ -255,12 +255,12 @@ class Problem:
 
     def accuracy(self, u: Floats, v: Floats) -> float:
         """Expected accuracy of a rule with these u and v, or minus its cost."""
-        constant, slope = self.row_worth
+        constant, slope = self.row_gain
         return self.baseline + float(np.sum(self.mass * (slope * v + constant * u)))
 
     def site_gains(self, u: Floats, v: Floats) -> Floats:
         """What each site's rule adds to the accuracy of rejecting everybody, (sites,)."""
-        constant, slope = self.row_worth
+        constant, slope = self.row_gain
         return np.asarray(np.einsum("ca,ca->c", self.mass, slope * v + constant * u))
 
     def site_shares(self, u: Floats, v: Floats) -> Floats:
@@ -323,7 +323,7 @@ class Problem:
             ("local", self.inside, self.local_holding, local),
             ("global", self.over_all, self.global_holding, global_[None]),
         ):
-            won, unit = regions.relief(prices), regions.limits.unit
+            won, unit = regions.shadow_prices(prices), regions.limits.unit
             for k, each_of_rate in enumerate(holding):
                 taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # ends whose price an earlier one has
                 for each in each_of_rate:
@@ -371,7 +371,7 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
     found = _bounded(problem, (local, global_), (None, None))
     if all(each.requirement.bound != TODAY for column in (*local, *global_) for each in column.holding):
         return found
-    u, v = unconstrained(cells, problem.row_worth)
+    u, v = unconstrained(cells, problem.row_gain)
     return _bounded(problem, (local, global_), (found.local_values(u, v), found.global_shares(u, v)[None]))
 
 
@@ -506,13 +506,13 @@ def cost_pairs(costs: Costs, unit: float, sites: int) -> Floats:
     return np.broadcast_to(pairs, (sites, 2))
 
 
-def unconstrained(cells: Cells, row_worth: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-    """(u, v) of the unconstrained rule, (sites, groups); ``row_worth`` as in a problem.
+def unconstrained(cells: Cells, row_gain: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """(u, v) of the unconstrained rule, (sites, groups); ``row_gain`` as in a problem.
 
     Each cell is solved by itself, so that its numbers do not depend, even in rounding, on the rows of others.
     """
     shape = (cells.n_sites, cells.n_groups)
-    constant, slope = (np.broadcast_to(each, shape).ravel() for each in row_worth)
+    constant, slope = (np.broadcast_to(each, shape).ravel() for each in row_gain)
     _, u, v = cells.best_corner(np.arange(constant.size), slope, constant)
     return u.reshape(shape), v.reshape(shape)
 

@@ -144,7 +144,7 @@ class _Program:
     idle: int = 0  # pivots in a row that gained nothing
 
     def __post_init__(self) -> None:
-        self._follow()
+        self._update_basis()
 
     @classmethod
     def start(cls, columns: _Wholes, gains: _Wholes, rows: list[_Row]) -> _Program:
@@ -178,7 +178,7 @@ class _Program:
         """Whether everything is within its limits."""
         return not self.outside.any()
 
-    def _follow(self) -> None:
+    def _update_basis(self) -> None:
         """Work out values and prices of the basis; only getting inside counts as long as something is outside."""
         answers = len(self.columns)
         self.values = self.adjugate @ np.append(1, self.ends - np.where(self.at_upper, self.sign * self.width, 0))
@@ -208,7 +208,7 @@ class _Program:
         stuck = self.idle > len(self.prices)
         if not stuck:
             # Row by row: nothing that machines could add up in another order.
-            columns, gains, sign, reach = self._rough
+            columns, gains, sign, reach = self._in_floats
             prices = np.array([int(price) / self.determinant for price in self.prices])
             rough = gains.copy() if self.feasible else np.zeros_like(gains)
             for price, row in zip(prices, columns, strict=True):
@@ -239,7 +239,7 @@ class _Program:
         return np.where(self.width < 0, _ONE, self.width)
 
     @cached_property
-    def _rough(self) -> tuple[Floats, Floats, Floats, Floats]:
+    def _in_floats(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Columns, one row of the program after another, gains, signs and reach in floating point."""
         columns, gains = self.columns.T.astype(np.float64), self.gains.astype(np.float64)
         return columns, gains, self.sign.astype(np.float64), self._reach.astype(np.float64)
@@ -250,16 +250,16 @@ class _Program:
         column = self.adjugate @ self.columns[entering] if slack < 0 else self.sign[slack] * self.adjugate[:, 1 + slack]
         falls = -column if slack >= 0 and self.at_upper[slack] else column
         ends = [(Fraction(self.width[slack]), entering, -1)] if slack >= 0 and self.width[slack] >= 0 else []
-        step, _, row = min(self._stops(falls) + ends)
+        step, _, row = min(self._ratio_test(falls) + ends)
         self.idle = 0 if step > 0 else self.idle + 1
         if row < 0:
             self.at_upper[slack] ^= True
         else:
             inside = self.outside[row] == 0
             self._exchange(entering, row, column, rises=falls[row] < 0 if inside else self.outside[row] < 0)
-        self._follow()
+        self._update_basis()
 
-    def _stops(self, falls: _Wholes) -> list[tuple[Fraction, int, int]]:
+    def _ratio_test(self, falls: _Wholes) -> list[tuple[Fraction, int, int]]:
         """How far one can go until a basic variable is at an end: length, variable, row.
 
         Lowest rates have no end; what is outside its limits stops where it gets in.

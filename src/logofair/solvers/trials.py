@@ -6,7 +6,7 @@ in the prices then, add up to 0. So the batch lies around that mean, and on the 
 master's own, which bring in an answer that helps. The steps halve: whatever the distance of the optimum, some of them
 surround it, and the smallest of these decides the next gap.
 
-Kinks remain: at certain prices every row of a group is worth nothing. Under equalized odds the optimum usually lies
+Kinks remain: at certain prices the gain of every row of a group is 0. Under equalized odds the optimum usually lies
 there; the totals tell where that is (:class:`PriceMarks`), and the first batch surrounds these points.
 
 As long as no mixture of the answers is within all requirements, the prices follow the direction in which one would be
@@ -33,20 +33,20 @@ _FEWEST = 8  # trials of a round, whatever the size of its messages
 _MESSAGE, _HEADER, _NUMBER = 4096, 300, 8  # bytes: of a message at most, of what surrounds the numbers, of a number
 _NEAR = 1e-6  # of its size: how close to a kink the trials around it lie
 _HALVINGS = 40  # of steps, after which they are rounding
-_ACCURACY_WORTH = (-1.0, 2.0)  # of a row that is accepted, as a line in its chance
+_ACCURACY_GAIN = (-1.0, 2.0)  # of a row that is accepted, as a line in its chance
 
 
 @dataclass(frozen=True)
 class PriceMarks:
     """What the totals tell about prices, each (groups, rates) unless said otherwise.
 
-    ``base`` is the mass that each rate is a share of: a price of that size moves a row's worth by about 1. At the
-    price ``idle`` all rows of a group are worth nothing (NaN: there is no such price). No rule gains more
-    over rejecting everybody than ``gain``, and none loses more than ``loss``.
+    ``base`` is the mass that each rate is a share of: a price of that size moves a row's gain by about 1. At its
+    ``indifference`` price accepting a row of a group gains nothing, whatever its score (NaN: there is no such price).
+    No rule gains more over rejecting everybody than ``gain``, and none loses more than ``loss``.
     """
 
     base: Floats
-    idle: Floats
+    indifference: Floats
     gain: float
     loss: float = 0.0
 
@@ -59,7 +59,7 @@ class PriceMarks:
         program, which gains ``gain`` at most, exceeds them by no more than (gain + loss) over limit in all; the limit
         is where that counts as nothing. Where there is no rule, prices of that size prove it unless the requirements
         are missed by less. A rate may have a gap, a ratio and a floor at once: its prices sum to three limits at most.
-        Where all rules are worth the same, the limit is still 1.
+        Where all rules gain the same, the limit is still 1.
         """
         return 3.0 * max(self.gain + self.loss, LARGEST_VIOLATION) / LARGEST_VIOLATION
 
@@ -73,39 +73,39 @@ def price_marks(
     mass: Floats,
     positives: Floats,
     rates: Sequence[Rate | Combination],
-    row_worth: tuple[float, float] = _ACCURACY_WORTH,
+    row_gain: tuple[float, float] = _ACCURACY_GAIN,
 ) -> PriceMarks:
     """Read the marks off the groups' shares in all rows and in all rows that are positive.
 
-    ``row_worth`` is what accepting a row adds, as a line in its chance: constant and slope. A combination of rates
-    stands in the first group's place.
+    ``row_gain`` is what accepting a row adds to the objective, as a line in its chance: constant and slope. A
+    combination of rates stands in the first group's place.
 
     Examples
     --------
     >>> import numpy as np
     >>> from logofair.notions import EQUALIZED_ODDS
-    >>> price_marks(np.array([0.6, 0.4]), np.array([0.3, 0.1]), EQUALIZED_ODDS.rates).idle.round(3).tolist()
+    >>> price_marks(np.array([0.6, 0.4]), np.array([0.3, 0.1]), EQUALIZED_ODDS.rates).indifference.round(3).tolist()
     [[0.3, -0.3], [0.1, -0.3]]
     """
     of_groups = {k: rate for k, rate in enumerate(rates) if isinstance(rate, Rate)}
     base, own = np.tile(np.eye(mass.size, 1), (1, len(rates))), np.array(list(of_groups), dtype=np.int64)
     for k, rate in of_groups.items():
         base[:, k] = rate.denominator(mass, positives)
-    constant, slope = row_worth
-    idle = np.full(base.shape, np.nan)
+    constant, slope = row_gain
+    indifference = np.full(base.shape, np.nan)
     lines = np.array([[rate.constant, rate.slope] for rate in of_groups.values()]).reshape(-1, 2).T
     for group in np.flatnonzero((base[:, own] > 0).all(axis=1)):
-        # The least prices whose lines in the chance add up to the row's worth: normal equations of two unknowns.
+        # The least prices whose lines in the chance add up to the row's gain: normal equations of two unknowns.
         constants, slopes = lines / base[group, own]
         one, other, both = (constants * constants).sum(), (slopes * slopes).sum(), (constants * slopes).sum()
         volume = one * other - both * both
         if volume > 1e-12 * one * other:  # else the rates are one, up to their size, and no price does it
-            idle[group] = 0.0
-            idle[group, own] = (
+            indifference[group] = 0.0
+            indifference[group, own] = (
                 constants * (other * constant - both * slope) + slopes * (one * slope - both * constant)
             ) / volume
     gain, loss = (constant + slope) * float(positives.sum()), -constant * float((mass - positives).sum())
-    return PriceMarks(base, idle, gain, loss)
+    return PriceMarks(base, indifference, gain, loss)
 
 
 def trial_size(groups: int, rates: int, spare: int = 0, axes: int | None = None) -> int:
@@ -143,7 +143,7 @@ def trial_prices(state: Decomposition, size: int, marks: PriceMarks) -> Floats:
 
 
 def _first(state: Decomposition, marks: PriceMarks) -> Iterator[Floats]:
-    """No price at all; prices at and around the kinks; then along the rays, up to what a group's rows are worth."""
+    """No price at all; prices at and around the kinks; then along the rays, up to the gain of a group's rows."""
     kinks, rays = _kinks(state, marks), _rays(state, marks)
     yield np.zeros((1, *state.counts.shape))
     yield kinks
@@ -195,19 +195,19 @@ def _steps(first: float, ratio: float, number: int = _HALVINGS) -> Iterator[floa
 
 
 def _rays(state: Decomposition, marks: PriceMarks) -> Floats:
-    """The price of each group and rate by itself, both ways; where prices sum to 0, repairing makes all others pay."""
+    """The price of each group and rate by itself, of either sign; repaired where prices have to sum to 0."""
     rays = np.diag(np.where(state.counts, marks.base, 0.0).ravel())
     rays = rays[rays.any(axis=1)].reshape(-1, *marks.base.shape)
     return np.concatenate([rays, -rays])
 
 
 def _kinks(state: Decomposition, marks: PriceMarks) -> Floats:
-    """Every group but one idle, and that one paying for all, where these are all that is compared."""
+    """Indifference prices of all groups but one, whose price makes them sum to 0; where all groups are compared."""
     counts = state.required.compared[0]
-    members = np.flatnonzero(counts.all(axis=1) & np.isfinite(marks.idle).all(axis=1))
+    members = np.flatnonzero(counts.all(axis=1) & np.isfinite(marks.indifference).all(axis=1))
     if members.size < max(2, int(counts.any(axis=1).sum())):
         return np.zeros((0, *counts.shape))
     prices = np.zeros((members.size, *counts.shape))
-    prices[:, members] = marks.idle[members]
-    prices[np.arange(members.size), members] -= marks.idle[members].sum(axis=0)
+    prices[:, members] = marks.indifference[members]
+    prices[np.arange(members.size), members] -= marks.indifference[members].sum(axis=0)
     return prices

@@ -259,7 +259,7 @@ class _Sweep:
         merged = None if together is None else merged_rules(together, requirements, self.basis)
         cells, costs = self.prepared.cells, requirements.costs
         others = merged or base_rule(cells.n_groups, (costs or ACCURACY).mean().break_even)
-        return filled(cells, mixtures, merged, costs).and_also(others).at(self.measured_rows.places)
+        return filled(cells, mixtures, merged, costs).joined_with(others).at(self.measured_rows.places)
 
     def points(self, local_tolerances: Tolerances, global_tolerances: Tolerances) -> Iterator[Point | InfeasiblePoint]:
         """Solve every pair: strictest local tolerance first, and at each the loosest global one first.
@@ -274,7 +274,7 @@ class _Sweep:
                 point = self._impossible(local, global_) if impossible else self._solved(local, global_, solvers)
                 impossible = isinstance(point, InfeasiblePoint)
                 yield point
-            solvers = {rates: solver.looser() for rates, solver in solvers.items()}
+            solvers = {rates: solver.at_looser_tolerances() for rates, solver in solvers.items()}
 
     def _impossible(self, local: Tolerance, global_: Tolerance) -> InfeasiblePoint:
         """The proof that no rule is within a pair of tolerances."""

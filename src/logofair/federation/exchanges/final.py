@@ -248,7 +248,7 @@ def _merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures
     pairs, which = np.unique(problem.costs, axis=0, return_inverse=True)
     first, *others = (_group_rules(replace(problem, costs=pair[None]), prices, weights) for pair in pairs)
     groups = problem.shape[1]
-    return first.and_also(*others).at((which.reshape(-1, 1) * groups + np.arange(groups)).ravel())
+    return first.joined_with(*others).at((which.reshape(-1, 1) * groups + np.arange(groups)).ravel())
 
 
 def _group_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
@@ -311,7 +311,7 @@ def _held_rules(
     found = reduce(expected, u.ravel(), v.ravel(), selection_only=selection_only)
     which = np.arange(empty.size)
     which[moved @ [problem.shape[1], 1]] += empty.size
-    return rules.and_also(found).at(which)
+    return rules.joined_with(found).at(which)
 
 
 def _allowed(problem: Problem, rates: Floats, known: Booleans) -> tuple[Floats, Floats]:

@@ -118,7 +118,7 @@ class TotalsRequest(Request):
         cells, shape, rates = after.cells, after.preparation.shape, plan.over_all.today
         mass, today = cells.mass.reshape(shape), np.zeros((*shape, 0))
         if rates:  # what the rows accepted without any requirement count in them
-            u, v = unconstrained(cells, make_problem(inside(state.requirements, cells), cells).row_worth)
+            u, v = unconstrained(cells, make_problem(inside(state.requirements, cells), cells).row_gain)
             today = np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
         return after, Totals(
             mass=mass,
@@ -276,7 +276,7 @@ class PricingExchange(AfterTotals):
     @classmethod
     def start(cls, totals: RosterTotals, plan: Plan, again: Floats | None) -> PricingExchange:
         """Begin with the prices that the last roster ended with (``again``), or else with the usual first ones."""
-        none = TriedPrices.none(len(plan.groups), len(plan.over_all.rates))
+        none = TriedPrices.empty(len(plan.groups), len(plan.over_all.rates))
         state = totals.required(plan).decomposition(none)
         if again is None:
             prices = _next_prices(plan, totals, state)
@@ -295,7 +295,7 @@ class PricingExchange(AfterTotals):
         """
         required = self.totals.required(plan)
         rates = required.columns(total.shares, total.combinations)
-        tried = self.tried.and_also(TriedPrices(self.request.prices, total.gain, rates, total.bound))
+        tried = self.tried.joined_with(TriedPrices(self.request.prices, total.gain, rates, total.bound))
         state = required.decomposition(tried)
         if not np.isfinite(state.incumbent.value) and required.impossible(state):
             raise required.conflict(state)
