@@ -408,7 +408,9 @@ def _separable_program(requirements: Requirements, cells: Cells) -> _Program:
     return _Program.of(together, names)
 
 
-def _least_relaxation(program: _Program, item: Requirement, relaxed: Callable[[Requirement, float], _Program]) -> float | None:
+def _least_relaxation(
+    program: _Program, item: Requirement, relaxed: Callable[[Requirement, float], _Program]
+) -> float | None:
     """How much one requirement has to give way with all others held; None where that is not enough."""
     name = str(item)
     others = program.items - {name}
