@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from logofair.engines.events import Event, Tell, ignore, spoken_names
+from logofair.engines.events import Event, Tell, happened, ignore
 from logofair.errors import InputError, RunError, SumError
 from logofair.federation.exchange import AfterTotals, Refusal, Sums, fault
 from logofair.federation.exchanges.final import PublishExchange, Received
@@ -64,15 +64,7 @@ class ExchangeReport:
 
     def event(self) -> Event:
         """What screens and logs say of it."""
-        names = spoken_names(self.answered) if self.answered else "nobody"
-        sentence = (
-            f"exchange {self.exchange} ({self.purpose}): {names} answered in {self.seconds:.1f} s, at most "
-            f"{self.bytes_out} bytes out and {self.bytes_back} back"
-        )
-        if self.excluded:
-            without = spoken_names([f"{site} ({reason})" for site, reason in self.excluded.items()])
-            sentence += f"; without {without} from now on"
-        return Event("exchange", sentence, {**vars(self), "seconds": round(self.seconds, 3)})
+        return happened("exchange", **vars(self) | {"seconds": round(self.seconds, 3)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +97,7 @@ def conduct(
     save(state)
     while not state.server.done:
         server, start = state.server, time.monotonic()
-        sentence = f"exchange {server.number} ({server.phase.name}): {spoken_names(server.sites)} are asked"
-        values = {"exchange": server.number, "purpose": server.phase.name, "sites": list(server.sites)}
-        tell(Event("request", sentence, values))
+        tell(happened("request", exchange=server.number, purpose=server.phase.name, sites=list(server.sites)))
         if server.plan.secure and not isinstance(server.phase, PublishExchange):
             state, report = _secure_exchange(state, transport, timeout, retries)
         else:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 EVENTS = "events.jsonl"
-_MOST_NAMES = 8  # in a sentence; the values have all
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,13 @@ class Event:
 
 
 Tell: TypeAlias = Callable[[Event], None]
+
+
+def happened(kind: str, **values: Any) -> Event:
+    """An event of these values, with its sentence."""
+    from logofair.words.events import event_sentence
+
+    return Event(kind, event_sentence(kind, values), values)
 
 
 def ignore(event: Event) -> None:
@@ -74,16 +80,3 @@ def read_events(folder: Path, place: int = 0) -> tuple[list[Event], int]:
         except FAULTS:
             continue
     return events, place + len(complete + end)
-
-
-def spoken_names(sites: Sequence[str]) -> str:
-    """Names in a sentence, in order; of many only the first.
-
-    Examples
-    --------
-    >>> spoken_names(["south", "north"]), spoken_names([str(site) for site in range(10, 40)])
-    ('north, south', '10, 11, 12, 13, 14, 15, 16, 17 and 22 others')
-    """
-    names = sorted(sites)
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {more} others"

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from logofair.engines.conductor import ServerState, Transport, conduct
-from logofair.engines.events import Event, Tell, ignore, spoken_names
+from logofair.engines.events import Tell, happened, ignore
 from logofair.errors import InputError, RunError
 from logofair.federation.plan import Plan
 from logofair.federation.result import RunResult
@@ -143,12 +143,9 @@ def _wait_for_sites(transport: Transport, options: RunOptions, tell: Tell) -> tu
         enough = len(present) >= wanted
         if present != announced or (seconds >= announced_at + _REMIND and not enough):
             announced, announced_at = present, seconds
-            here = f": {spoken_names(present)}" if present else ""
             awaited = [site for site in options.sites if site not in present]
-            missing = spoken_names(awaited) if awaited else f"{wanted - len(present)} more"
-            waiting = "" if enough else f"; awaiting {missing} for {seconds:.0f} s of {options.wait:g}"
             values = {"present": list(present), "awaited": awaited, "wanted": wanted, "seconds": round(seconds)}
-            tell(Event("sites", f"{len(present)} of {wanted} sites are here{here}{waiting}", values))
+            tell(happened("sites", **values, wait=options.wait))
         if enough or seconds > options.wait:
             return present
         time.sleep(_POLL)

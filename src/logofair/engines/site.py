@@ -17,7 +17,7 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 
-from logofair.engines.events import Event, Tell, append_event, ignore
+from logofair.engines.events import Event, Tell, append_event, happened, ignore
 from logofair.errors import DiskFullError, InputError, RefusedError
 from logofair.federation.client import Client, SecureIdentity, StoredClient
 from logofair.federation.exchange import Refusal
@@ -139,9 +139,8 @@ def answer_on_disk(settings_path: str, message: bytes, tell: Tell | None = None)
         kind = type(received.request).__name__.removesuffix("Request")
         kind = received.step or re.sub("(?<=[a-z])(?=[A-Z])", " ", kind).lower()
         seconds = time.monotonic() - start
-        sentence = f"exchange {received.number} ({kind}): answered in {seconds:.1f} s, {len(reply)} bytes"
         values = {"exchange": received.number, "purpose": kind, "bytes_back": len(reply), "seconds": round(seconds, 3)}
-        say(Event("reply", sentence, values))
+        say(happened("reply", **values))
         return reply
     except RefusedError as error:
         refusal, problem = error.refusal, Event("problem", str(error))
@@ -235,7 +234,7 @@ def _answer(
         say(Event("problem", client.problem))
     elif client.finished:
         with_columns(SitePolicies(client.batch)[settings.site], settings).save(settings.policy)
-        say(Event("policy", f"The policy of run {message.run} is written.", {"run": message.run}))
+        say(happened("policy", run=message.run))
     return reply
 
 

@@ -24,11 +24,6 @@ from logofair.policy.mixtures import coin_share, evaluate, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.requirements import RequirementsInfo
 
-_LATE = (
-    "This site did not take part in the run: its rule meets the local requirements on its own rows (or their noised "
-    "histogram); the global requirements were met without it."
-)
-
 
 class SitePolicies(Mapping[str, Policy]):
     """The policies of the sites of a batch, by site; each is put together when it is looked up.
@@ -108,7 +103,9 @@ def late_policy(
     wrong = wrong_in(batch, result.published(), counted=site in result.sites)
     if wrong is not None:
         raise InputError(f"result: {wrong}; get the file again from the server.")
-    return _policy(batch, 0, result.published(), note=None if site in result.sites else _LATE)
+    from logofair.words.federated import LATE_NOTE
+
+    return _policy(batch, 0, result.published(), note=None if site in result.sites else LATE_NOTE)
 
 
 def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note: str | None = None) -> Policy:

@@ -15,7 +15,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid, ServerApp
 
 from logofair.engines.conductor import NoReply
-from logofair.engines.events import Event, Tell, append_event, ignore, spoken_names
+from logofair.engines.events import Event, Tell, append_event, happened, ignore
 from logofair.engines.flower.client_app import MESSAGE_QUERY, NAME_QUERY, Envelope, pack, unpack
 from logofair.errors import InputError, LogofairError
 
@@ -112,10 +112,9 @@ class _FlowerTransport:
             if awaited and self._clock() >= said + _REMIND:
                 said = self._clock()
                 answered = sorted(site for site, reply in outcome.items() if not isinstance(reply, NoReply))
-                names = [f"{site} ({'connected' if site in sites else 'not connected'})" for site in sorted(awaited)]
-                sentence = f"awaiting {spoken_names(names)} for {said - start:.0f} s of {timeout:g}"
                 values = {"awaited": sorted(awaited), "answered": answered, "seconds": round(said - start)}
-                self._tell(Event("waiting", f"{sentence}; {spoken_names(answered) or 'nobody'} answered", values))
+                connected = [site for site in sorted(awaited) if site in sites]
+                self._tell(happened("waiting", **values, connected=connected, timeout=timeout))
         return outcome
 
     def _lost_for_good(self, awaited: Iterable[str], connected: Iterable[str]) -> list[str]:
@@ -126,11 +125,7 @@ class _FlowerTransport:
         for site in sorted(set(awaited) - set(connected)):
             if site not in self._missing:
                 self._missing[site] = now
-                then = "then the run goes on without it, or stops where it cannot"
-                words = (
-                    f"{site} is not connected; it has {_RETURN:.0f} s to come back (start its command again), {then}"
-                )
-                self._tell(Event("lost", words, {"site": site, "return_within": _RETURN}))
+                self._tell(happened("lost", site=site, return_within=_RETURN))
             if now - self._missing[site] >= _RETURN:
                 given_up.append(site)
         return given_up
