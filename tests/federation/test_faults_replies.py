@@ -220,7 +220,7 @@ def test_an_exception_inside_a_site_is_a_word_outside():
     result, _ = go(plan, transport)
     assert result.excluded[0].reason == Refusal.INTERNAL.value
     assert result.sites == ("a", "c")
-    assert MARK in transport.sites["b"].problem
+    assert MARK in transport.sites["b"].trouble
     assert not any(MARK.encode() in data for _, data in transport.sent + transport.heard)
 
 
@@ -275,7 +275,7 @@ def test_a_site_whose_own_check_fails_sends_nothing(monkeypatch):
     assert reply.refusal == "IMPLAUSIBLE"
     assert reply.body is None
     assert MARK.encode() not in encode(reply)
-    assert MARK in after.problem
+    assert MARK in after.trouble
     assert after.stored is client.stored
 
 

@@ -116,4 +116,4 @@ def test_within_a_run_it_stays_as_it_was(given, mine, later, said):
     following = replace(server.message(), number=2, opening=None)
     changed, refused = replace(client, limits=SiteLimits(**later)).handle(following)
     assert refused.refusal == "PLAN_REFUSED"
-    assert f"it began with {said}" in changed.problem
+    assert f"it began with {said}" in changed.trouble

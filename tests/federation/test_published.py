@@ -38,7 +38,7 @@ def at_publication(plan, change=lambda request: request):
         bodies = []
         for site in SITES:
             every[site], reply = every[site].handle(decode(encode(message), RequestMessage))
-            assert reply.refusal is None, every[site].problem
+            assert reply.refusal is None, every[site].trouble
             bodies.append(reply.body)
         server = server.take(type(bodies[0]).stacked(bodies).total())
 
@@ -197,7 +197,7 @@ def test_a_forged_result_is_not_stored_and_the_server_learns_nothing(honest, for
     server, every = honest
     client, reply = publish(server, every["a"], forge)
     assert (type(reply.body), reply.refusal) == (Received, None)
-    assert words.split(":")[0] in client.problem
+    assert words.split(":")[0] in client.trouble
     assert not client.finished
     assert client.stored.state.result is None
     with pytest.raises(RefusedError, match="refused"):
@@ -208,13 +208,13 @@ def test_the_honest_result_is_stored_at_every_site_even_after_a_forged_one(hones
     server, every = honest
     for client in every.values():
         stored, reply = publish(server, client, lambda result: None)
-        assert (type(reply.body), stored.problem) == (Received, "")
+        assert (type(reply.body), stored.trouble) == (Received, "")
         assert SitePolicies(stored.batch)[client.site].info.certificate.holds
     forged, _ = publish(server, every["a"], stricter)
     again, reply = publish(replace(server, number=server.number + 1), forged, lambda result: None)
     assert reply.refusal is None
     assert again.finished
-    assert again.problem == ""
+    assert again.trouble == ""
 
 
 def test_a_site_that_was_made_to_accept_nearly_all_of_one_group_does_not_believe_that_all_is_fair():
@@ -239,7 +239,7 @@ def test_a_site_that_was_made_to_accept_nearly_all_of_one_group_does_not_believe
 
     client, reply = publish(tricked, every["a"], forge)
     assert reply.refusal is None
-    assert "gap of 0.0100 in the selection rate over all sites" in client.problem
+    assert "gap of 0.0100 in the selection rate over all sites" in client.trouble
     assert not client.finished
 
 

@@ -137,7 +137,7 @@ def test_a_plan_beyond_the_limits_gets_one_word_and_no_number(secure):
         go(plan, transport)
     for client in transport.sites.values():
         assert client.stored.reply is None
-        assert "0.005 at most" in client.problem
+        assert "0.005 at most" in client.trouble
 
 
 def test_another_plan_under_the_same_name_is_refused_once_one_was_answered():

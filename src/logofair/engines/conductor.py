@@ -24,6 +24,9 @@ from logofair.records import decode, encode
 if TYPE_CHECKING:
     from logofair.federation.secure import Relay, SecureServer
 
+# What the server counts the stages of a secure sum as; the last stage, unmask, counts as the exchange itself.
+_COUNTED = {"keys": "keys", "shares": "keys", "masked": "masked sums", "confirm": "lists confirmed"}
+
 
 @dataclass(frozen=True)
 class NoReply:
@@ -33,7 +36,7 @@ class NoReply:
     """
 
     reason: str
-    late: bool = False  # whether the site had its time and did not answer, so that asking again would double it
+    late: bool = False  # whether the site was waited for until the timeout: asking again would wait as long again
 
 
 class Transport(Protocol):
@@ -69,11 +72,11 @@ class ExchangeReport:
 
 @dataclass(frozen=True, eq=False)
 class ServerState:
-    """All that a run must find again: the server, each site's reply on its rows, and the state of secure sums."""
+    """What a run needs to go on after a restart: the server, each site's reply on its rows, and secure sums."""
 
     server: Server
     row_replies: tuple[tuple[str, Sums], ...] = ()
-    masks: bytes = b""
+    secure_state: bytes = b""
     relay: bytes = b""  # what sites recompute the last total of a secure sum from
 
 
@@ -89,10 +92,9 @@ def conduct(
     """Run to the end, yielding the state after every exchange.
 
     Start with ``ServerState(Server.start(plan, sites))``, or go on with a state that was stored: ``save`` stores one
-    before the first exchange and after each. A site that has not answered within ``timeout`` seconds is absent; with
-    secure sums absent sites are sent their message ``retries`` times again before the run stops (it can be resumed),
-    unless they had their time.
-    ``tell`` is told when an exchange begins, and when it is done.
+    before the first exchange and after each. A site that has not answered within ``timeout`` seconds is absent. With
+    secure sums a site without a usable reply is sent its message up to ``retries`` times again, unless it was waited
+    for until the timeout; then the run stops, and can be resumed. ``tell`` is told when an exchange begins and ends.
     """
     save(state)
     while not state.server.done:
@@ -110,7 +112,7 @@ def conduct(
 
 
 def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple[ServerState, ExchangeReport]:
-    """One message to every site, and what follows from the replies that can be used."""
+    """Send every site the same message, and go on with the total of the replies that can be used."""
     server = state.server
     message = replace(server.message(), relay=_relay(state))
     data = encode(message)
@@ -119,15 +121,16 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
     bad: dict[str, str] = {}
     row_replies = dict(state.row_replies)  # what each site has said of its rows, which later replies must fit
     for site in server.sites:
-        read: Any = _read_reply(site, message, replies[site])
-        if isinstance(read, ReplyMessage):
-            counts = row_replies[site].row_counts if site in row_replies else None
-            wrong = fault(read.body, server.request, server.plan, counts, server.roster_counts)
-            read = read.body if wrong is None else wrong
-        if isinstance(read, Sums):
-            good[site] = read
+        reply = _read_reply(site, message, replies[site])
+        if isinstance(reply, str):
+            bad[site] = reply
+            continue
+        counts = row_replies[site].row_counts if site in row_replies else None
+        wrong = fault(reply.body, server.request, server.plan, counts, server.roster_counts)
+        if wrong is None:
+            good[site] = reply.body
         else:
-            bad[site] = str(read)
+            bad[site] = wrong
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
     report = ExchangeReport(server.number, server.phase.name, tuple(good), bad, len(data), back)
     after, usable = server.without(bad, _totals_left(state, bad, replies)) if bad else (server, True)
@@ -145,7 +148,10 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
 
 
 def _totals_left(state: ServerState, gone: Mapping[str, str], replies: Mapping[str, bytes | NoReply]) -> Totals | None:
-    """The totals of those who remain, where sites did no worse than not to answer and all have told their rows."""
+    """The totals of the sites that remain, from their stored replies.
+
+    None where one of them has not said how many rows it has, or where a site that goes did answer, but wrongly.
+    """
     left = [sums for site, sums in state.row_replies if site in state.server.sites and site not in gone]
     totals = [sums for sums in left if isinstance(sums, Totals)]
     if not left or len(totals) < len(left) or any(isinstance(replies[site], bytes) for site in gone):
@@ -154,7 +160,10 @@ def _totals_left(state: ServerState, gone: Mapping[str, str], replies: Mapping[s
 
 
 def _replies(transport: Transport, messages: Mapping[str, bytes], timeout: float) -> Mapping[str, bytes | NoReply]:
-    """Every site's reply; one that is absent but can be reached again, say after a restart, is asked once more."""
+    """Every site's reply; a site that is absent but can be reached again, say after a restart, is asked once more.
+
+    If nobody answered, nobody is asked again: the fault is then more likely on the server's side.
+    """
     came = transport.exchange(messages, timeout)
     replies = {site: came.get(site, NoReply("no reply")) for site in messages}
     absent = [site for site, reply in replies.items() if isinstance(reply, NoReply) and not reply.late]
@@ -190,32 +199,32 @@ def _secure_exchange(
     from logofair.federation.secure import SecureServer  # needs an extra
 
     server = state.server
-    masks = decode(state.masks, SecureServer) if state.masks else None
-    if masks is None or masks.roster.number != server.roster:
-        masks = SecureServer.start(server.plan.run, server.sites, server.roster)
-    if masks.stage == "ready":
-        masks = masks.begin_sum(server.request_history, server.sum_steps)
-    stage, may_exclude = masks.stage, masks.roster.number == 1 and masks.number < 2
-    messages = _secure_messages(state, masks)
-    replies, reasons, sizes = _collected(messages, transport, timeout, 1 if may_exclude else 1 + retries)
+    secure = decode(state.secure_state, SecureServer) if state.secure_state else None
+    if secure is None or secure.roster.number != server.roster:
+        secure = SecureServer.start(server.plan.run, server.sites, server.roster)
+    if secure.stage == "ready":
+        secure = secure.begin_sum(server.request_history, server.sum_steps)
+    stage, may_exclude = secure.stage, secure.roster.number == 1 and secure.number < 2
+    messages = _secure_messages(state, secure)
+    replies, reasons, sizes = _secure_replies(messages, transport, timeout, 1 if may_exclude else 1 + retries)
     missing: Sequence[str] = ()
     try:
         if stage == "unmask":
-            masks = masks.collect_unmasked(replies)
-            server, relay = server.take_sum(masks.total), encode(masks.relay)
+            secure = secure.collect_unmasked(replies)
+            server, relay = server.take_sum(secure.total), encode(secure.relay)
             state = replace(state, relay=relay)
-            masks = replace(masks, relay=None)
+            secure = replace(secure, relay=None)
         elif stage == "confirm":
-            masks = masks.collect_confirmed(replies)
+            secure = secure.collect_confirmed(replies)
         elif stage == "masked":
-            asked, masks = masks.participants, masks.collect_masked(replies)
-            missing = [site for site in asked if site not in masks.contributors]
+            asked, secure = secure.participants, secure.collect_masked(replies)
+            missing = [site for site in asked if site not in secure.contributors]
         else:
-            masks = masks.collect_keys(replies) if stage == "keys" else masks.collect_shares(replies)
-            missing = masks.missing
+            secure = secure.collect_keys(replies) if stage == "keys" else secure.collect_shares(replies)
+            missing = secure.missing
     except SumError as error:
-        whys = "; ".join(f"{site}: {why}" for site, why in sorted(reasons.items())[:5])
-        raise RunError(f"run {server.plan.run}: {error}{f' ({whys})' if whys else ''}") from None
+        told = "; ".join(f"{site}: {why}" for site, why in sorted(reasons.items())[:5])
+        raise RunError(f"run {server.plan.run}: {error}{f' ({told})' if told else ''}") from None
     without = {site: reasons.get(site, "sent something unusable") for site in missing}
     if without and stage == "masked" and not may_exclude:
         names = ", ".join(f"{site} ({why})" for site, why in sorted(without.items()))
@@ -231,11 +240,7 @@ def _secure_exchange(
         server = server.counted(_COUNTED[stage])
     before = state.server
     report = ExchangeReport(before.number, f"{before.phase.name} ({stage})", tuple(replies), excluded, *sizes)
-    return replace(state, server=server, masks=encode(masks)), report
-
-
-# What the exchanges of a secure sum are counted as; the last is counted with the total.
-_COUNTED = {"keys": "keys", "shares": "keys", "masked": "masked sums", "confirm": "lists confirmed"}
+    return replace(state, server=server, secure_state=encode(secure)), report
 
 
 def _relay(state: ServerState) -> Relay | None:
@@ -247,27 +252,30 @@ def _relay(state: ServerState) -> Relay | None:
     return decode(state.relay, Relay)
 
 
-def _secure_messages(state: ServerState, masks: SecureServer) -> dict[str, RequestMessage]:
-    """Each site's message of the stage."""
+def _secure_messages(state: ServerState, secure: SecureServer) -> dict[str, RequestMessage]:
+    """The message of the stage to each site."""
     plain = state.server.message()
-    message = replace(plain, request=None, opening=None, step=masks.stage)
-    if masks.stage == "keys":
+    message = replace(plain, request=None, opening=None, step=secure.stage)
+    if secure.stage == "keys":
         opening = replace(message, opening=plain.opening, relay=_relay(state))
-        return dict.fromkeys(masks.roster.sites, opening)
-    if masks.stage == "shares":
-        return dict.fromkeys(masks.keys, replace(message, keys=masks.keys))
-    if masks.stage == "masked":
-        message = replace(message, request=plain.request, relay=_relay(state) if masks.number > 1 else None)
-        return {site: replace(message, sealed=sealed) for site, sealed in masks.deliveries.items()}
-    if masks.stage == "confirm":
-        return dict.fromkeys(masks.contributors, replace(message, sealed=masks.fingerprints))
-    return dict.fromkeys(masks.confirmed, replace(message, sealed=masks.confirmed))
+        return dict.fromkeys(secure.roster.sites, opening)
+    if secure.stage == "shares":
+        return dict.fromkeys(secure.keys, replace(message, keys=secure.keys))
+    if secure.stage == "masked":
+        message = replace(message, request=plain.request, relay=_relay(state) if secure.number > 1 else None)
+        return {site: replace(message, sealed=sealed) for site, sealed in secure.deliveries.items()}
+    if secure.stage == "confirm":
+        return dict.fromkeys(secure.contributors, replace(message, sealed=secure.fingerprints))
+    return dict.fromkeys(secure.confirmed, replace(message, sealed=secure.confirmed))
 
 
-def _collected(
+def _secure_replies(
     messages: Mapping[str, RequestMessage], transport: Transport, timeout: float, tries: int
 ) -> tuple[dict[str, Any], dict[str, str], tuple[int, int]]:
-    """Replies by site, why others are missing, and the largest messages; who is missing and not late is asked again."""
+    """Replies by site, why others are missing, and the sizes of the largest messages out and back.
+
+    A site without a usable reply is asked again, ``tries`` times in all, unless it was waited for until the timeout.
+    """
     bodies: dict[str, Any] = {}
     reasons: dict[str, str] = {}
     late: set[str] = set()

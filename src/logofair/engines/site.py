@@ -230,8 +230,8 @@ def _answer(
         _CLIENT.write(file, StoredSite(client.stored, data))
     if client.forged:
         say(Event("forged", client.forged, {"run": message.run}))
-    elif client.problem:
-        say(Event("problem", client.problem))
+    elif client.trouble:
+        say(Event("problem", client.trouble))
     elif client.finished:
         with_columns(SitePolicies(client.batch)[settings.site], settings).save(settings.policy)
         say(happened("policy", run=message.run))

@@ -1,7 +1,10 @@
 """A batch of sites that answer the server's requests in one pass; a real client is a batch of one.
 
-At given prices of the global rates the sites' problems are separate, so one process solves many of them in one
-vectorised pass. Each site's numbers are the same whoever else is in the batch.
+At given prices of the global rates (Lagrange multipliers) the sites' problems are separate, so one process solves many
+of them in one vectorised pass. Each site's numbers are the same whoever else is in the batch.
+
+A rule counts by two numbers in each cell (the rows of one group at one site): u is the share of the cell's rows that it
+accepts, and v the share that it accepts and that is positive. All gains and rates are linear in them.
 """
 
 from __future__ import annotations
@@ -33,21 +36,21 @@ from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, cost_pairs, make_problem
 
-# How far the fallback's answer may exceed a local requirement: by less than the final check allows.
+# How far the joint solver's answer may exceed a local requirement; the final check allows more.
 _EXCESS = 1e-10
-_LOOSE = 1e-6  # a bound this far above its answer does not prove it optimal
-# Prices are accuracy per unit of a rate: beyond this no requirement is worth anything.
+_LOOSE = 1e-6  # a dual bound this far above the answer's gain does not prove it optimal
+# Prices are accuracy per unit of a rate; a request with larger ones is refused.
 LARGEST_PRICE = 1e10
 
 
 @dataclass(frozen=True, eq=False)
 class _BatchAnswer:
-    """The sites' optimal rules at given prices of the global rates, inside their local requirements."""
+    """The sites' optimal rules at given prices of the global rates, subject to their local requirements."""
 
     u: Floats  # (sites, groups)
     v: Floats  # (sites, groups)
-    gain: Floats  # (sites,), over rejecting everybody, as a share of all rows
-    shares: Floats  # (sites, groups, global rates)
+    gain: Floats  # (sites,), over rejecting everybody, without the prices, as a share of all rows
+    shares: Floats  # each site's part of the global rates, (sites, groups, global rates)
     bound: Floats  # (sites,), dual: no rule that meets the local requirements is worth more at these prices
 
 
@@ -58,19 +61,19 @@ def best_answer(problem: Problem, prices: Floats) -> _BatchAnswer:
     for sites in _by_method(problem, gain_v):
         u[sites], v[sites], local_prices[sites] = _solved(_of_sites(problem, sites), prices)
     bound = local_bound(problem, gain_u, gain_v, local_prices)
-    # Where a program was not solved, prices of 0 may prove a better bound than those it ended with.
-    loose = np.flatnonzero(bound > _LOOSE + (gain_u * u + gain_v * v).sum(axis=1))
-    for site in loose:
-        one, own = _of_sites(problem, loose[loose == site]), slice(site, site + 1)
+    # Where a program was not solved, local prices of 0 may prove a better bound than those it ended with.
+    for site in np.flatnonzero(bound > _LOOSE + (gain_u * u + gain_v * v).sum(axis=1)):
+        one, own = _of_sites(problem, np.array([site])), slice(site, site + 1)
         unpriced = local_bound(one, gain_u[own], gain_v[own], np.zeros_like(local_prices[own]))
         bound[own] = np.minimum(bound[own], unpriced)
     return _BatchAnswer(u, v, problem.site_gains(u, v), problem.site_shares(u, v), problem.site_mass * bound)
 
 
 def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
-    """The sites in parts that one method solves: which method a site gets must not depend on the others."""
+    """The sites in parts, each of which one method solves: the method that the site would get if it were alone."""
     limits, sites = problem.local_limits, problem.shape[0]
-    ratio = (limits.ratio > 0).any(axis=1)  # a site alone has limits or ratios of its own only
+    # Which method solves a problem depends on the kinds of its limits, so only sites with the same kinds go together.
+    ratio = (limits.ratio > 0).any(axis=1)
     limited = np.stack([ratio, limits.more_than_tolerances.any(axis=1)], axis=1)
     kinds = [np.flatnonzero((limited == kind).all(axis=1)) for kind in np.unique(limited, axis=0)]
     if len(kinds) > 1:
@@ -82,22 +85,25 @@ def _by_method(problem: Problem, gain_v: Floats) -> list[Indices]:
 
 
 def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
-    """Optimal u and v, and the dual prices of the local rates."""
+    """Optimal u and v, and the dual prices of the local rates.
+
+    A site whose program cannot be solved soundly goes to the joint solver, which is slower.
+    """
     gain_u, gain_v = problem.priced_gain(prices)
     found = solve_local(problem, gain_u, gain_v)
     u, v, local_prices = found.u, found.v, found.prices
     sites = problem.shape[0]
-    if not found.sound and sites > 1:  # each by itself, so that an unsound program concerns its own site alone
+    if not found.sound and sites > 1:  # one by one, so that the others keep their answers
         each = [_solved(_of_sites(problem, np.array([c])), prices) for c in range(sites)]
         u, v, local_prices = (np.concatenate(parts) for parts in zip(*each, strict=True))
     elif not found.sound:
         try:
             solved = solve_joint(problem.at_prices(prices))
-        except InfeasibleError:  # which the site has said with its totals, as slack
+        except InfeasibleError:  # the site has reported by how much (Totals.slack)
             solved = None
         if solved is not None and problem.local_excess(solved.u, solved.v).max(initial=0.0) < _EXCESS:
             u, v, local_prices = solved.u, solved.v, solved.local_prices
-        elif problem.local_limits.only_tolerances:  # rejecting everybody meets all gaps, and any prices prove a bound
+        elif problem.local_limits.only_tolerances:  # rejecting everybody has no gaps, and any prices give a bound
             u, v = np.zeros_like(u), np.zeros_like(v)
     # Sites without requirements take the best corner itself, which no pivoting has rounded.
     free = np.flatnonzero(~problem.inside.limited.any(axis=(1, 2)))
@@ -110,7 +116,7 @@ def _solved(problem: Problem, prices: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _of_sites(problem: Problem, sites: Indices) -> Problem:
-    """The same problem for some of the sites; totals stay those of the roster."""
+    """The problem of some of the sites; its totals stay those of the whole roster."""
     if sites.size == problem.shape[0]:
         return problem
     return replace(problem.of_sites(sites), totals=problem.totals)
@@ -118,9 +124,9 @@ def _of_sites(problem: Problem, sites: Indices) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class ClientState:
-    """What the sites of a batch know of a run. The axes named ``sites`` count them: in a real client there is one.
+    """What the sites of a batch know of a run. Axes called ``sites`` have one entry in a real client.
 
-    Answers are stored before they are sent: the final policy mixes the very ones that the server has counted.
+    The answers at all prices so far are kept, since the final policy mixes the very ones that the server has counted.
     """
 
     plan: Plan
@@ -137,19 +143,19 @@ class ClientState:
     local_multipliers: Floats | None = None  # Algorithm 1: (sites, pairs, local rates)
     steps: int = 0  # Algorithm 1: rounds taken
     rules: Mixtures | None = None
-    exceeding: bool = False  # whether these rules exceed a local tolerance
+    exceeding: bool = False  # whether these rules exceed a local tolerance: then the result is refused
     result: PublishedInfo | None = None
-    forged: str = ""  # why a result that was published was not stored
+    forged: str = ""  # why the published result was not accepted
     members: Members | None = None  # of the roster, as the server says; None: not known
     local_tolerance: float | None = None  # the sites' own, in place of the plan's
     costs: tuple[float, float] | None = None  # the sites' own, in place of the plan's
 
     @property
     def requirements(self) -> Requirements:
-        """What is required of the sites."""
+        """All requirements of the run, with the sites' own tolerance and costs where they have them."""
         return self.plan.requirements(self.sites, self.local_tolerance, self.costs)
 
-    def opened(self, roster: int) -> ClientState:
+    def in_new_roster(self, roster: int) -> ClientState:
         """The state at the beginning of a new roster, in which totals, answers and steps of the last one are void.
 
         Calibrators and priors stay until new ones come: a roster that lost a site goes on with them.
@@ -203,9 +209,9 @@ class ClientBatch:
         return request.answer(self)
 
     def updated(self, **changes: Any) -> ClientBatch:
-        """The batch in a later state of the same roster: what follows from its rows and totals is not computed again.
+        """The batch in a later state of the same roster, with all cached properties of this one.
 
-        Not for maps, priors and releases, from which cells follow.
+        Not for changes of maps, priors or releases, on which the cached cells depend.
         """
         found = replace(self, state=replace(self.state, **changes))
         vars(found).update({name: known for name, known in vars(self).items() if name not in vars(found)})
@@ -218,12 +224,12 @@ class ClientBatch:
 
     @cached_property
     def own_cells(self) -> Cells:
-        """The cells of the sites' own rows."""
+        """The cells of the sites' own rows, without what small cells borrow."""
         return ordered_cells(self.chances.rows, "eta")
 
     @cached_property
     def borrowing(self) -> tuple[Cells, Borrowed | None]:
-        """The cells of these rows and of what small cells borrow, and what that is, where they may."""
+        """The cells with what small ones borrow from their groups, and what is borrowed; None without pooling."""
         if self.state.priors is None:
             return self.own_cells, None
         cells, borrowed = self.preparation.borrowing(self.chances, self.state.priors)
@@ -231,20 +237,20 @@ class ClientBatch:
 
     @property
     def cells(self) -> Cells:
-        """The cells that count."""
+        """The cells for which rules are found: the sites' own rows, and what small cells borrow."""
         return self.borrowing[0]
 
     @cached_property
     def problem(self) -> Problem:
-        """The sites' part of the federation's problem: their requirements, and the rates that count over all sites.
+        """The sites' part of the federation's problem: their own requirements, and the rates limited over all sites.
 
-        Known once the totals of the roster are.
+        It needs the totals of the roster.
         """
         plan, totals = self.state.plan, self.state.totals
         if totals is None:
             raise RefusedError(Refusal.OUT_OF_TURN)
         cells = self.cells
-        own = inside(self.state.requirements, cells)
+        own = local_requirements(self.state.requirements, cells)
         problem, costs = make_problem(own, cells, totals), own.costs
         if costs is not None:  # in the plan's unit, so that sums over sites are in one
             pairs = cost_pairs(costs, plan.cost_scale.unit, cells.n_sites)
@@ -258,7 +264,8 @@ class ClientBatch:
         tied = problem.tied()
         if tied is problem or not plan.inside.limited:
             return tied
-        # A global rate of 1 ties rows that a site may have to tell apart to meet its own requirements.
+        # A global rate that must be 1 ties rows together, which a site may have to tell apart to meet its own
+        # requirements: where no rule meets them any more, rows stay untied.
         each = (_of_sites(tied, np.array([site])) for site in range(cells.n_sites))
         return problem.tied([site for site, one in enumerate(each) if not solve_local(one, *one.gain).sound])
 
@@ -268,7 +275,7 @@ class ClientBatch:
         return OrderedPairs(self.problem)
 
     def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
-        """The batch that knows the totals of the roster; refuses totals that cannot be the roster's."""
+        """The batch with the totals of the roster; refuses totals that cannot be right."""
         if (known := self.state.totals) is not None:
             if not (np.array_equal(known.mass, mass) and np.array_equal(known.positives, positives)):
                 raise RefusedError(Refusal.OTHER_REQUEST)  # totals belong to a roster: they never change within it
@@ -281,10 +288,10 @@ class ClientBatch:
 
     @property
     def cost_offset(self) -> Floats:
-        """How much cheaper it is to reject everybody at a site's own costs than at the plan's dearest, (sites,).
+        """How much cheaper it is to reject everybody at a site's own costs than at the plan's highest, (sites,).
 
-        As a share of all rows. Replies count gains over rejecting everybody at the plan's dearest costs: with the
-        positives, which the server knows, their total gives the cost, whatever errors cost at a site.
+        As a share of all rows. The gains in replies are over rejecting everybody at the plan's highest costs. So the
+        server, who knows how many positives there are, gets the total cost from their sum without any site's costs.
         """
         problem = self.problem
         if problem.costs is None:
@@ -293,15 +300,18 @@ class ClientBatch:
         return np.asarray((most - problem.costs[:, 1]) * problem.positives.sum(axis=1))
 
 
-def inside(required: Requirements, cells: Cells) -> Requirements:
-    """The requirements inside sites, with the rows that bounds in people are shares of."""
+def local_requirements(required: Requirements, cells: Cells) -> Requirements:
+    """The requirements inside sites, with each site's weight of rows, which turns bounds in people into shares."""
     people = cells.mass.reshape(cells.n_sites, cells.n_groups).sum(axis=1)
     own = required.only(item for item in required.items if not item.scope.is_global)
     return replace(own, people=tuple(people.tolist()))
 
 
 def broadcast_prices(prices: Floats, plan: Plan) -> Floats:
-    """Prices (..., groups, rates) with those of combinations in every group; messages hold them for the first alone."""
+    """Prices (..., groups, rates) with those of combinations in every group; messages have them in the first alone.
+
+    A combination is a sum of rates of several groups, and so has one price.
+    """
     if not plan.over_all.combinations:
         return prices
     first = len(plan.over_all.group_rates)
@@ -310,6 +320,6 @@ def broadcast_prices(prices: Floats, plan: Plan) -> Floats:
 
 
 def split_combinations(shares: Floats, plan: Plan) -> tuple[Floats, Floats]:
-    """Shares (..., groups, rates) as replies hold them: of each group, and of combinations the sum over groups."""
+    """Shares (..., groups, rates) as replies have them: by group, and of combinations only the sum over groups."""
     rates = len(plan.over_all.group_rates)
     return shares[..., :rates], shares[..., rates:].sum(axis=-2)

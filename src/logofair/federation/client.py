@@ -1,5 +1,6 @@
 """One site of a run as a pure state machine: a message in, the next state and a reply out.
 
+A roster is the numbered list of sites that take part: where a site is lost, the server may have to begin a new one.
 A client answers the requests of one roster in their order, and each once: the same message gets the stored reply
 again (a server that was resumed may repeat itself), another one under the same number is refused.
 """
@@ -23,7 +24,7 @@ from logofair.federation.rows import SiteColumns, site_rows
 from logofair.federation.server import Server
 from logofair.records import encode
 
-# What comes under one number, in this order: a plain request, or the steps of a secure sum.
+# The messages of one number in their order: a plain request alone, or the five steps of a secure sum.
 _STEPS = ("", "keys", "shares", "masked", "confirm", "unmask")
 
 
@@ -54,23 +55,24 @@ class SecureIdentity:
 
 @dataclass(frozen=True, eq=False)
 class StoredClient:
-    """All that a client must find again after its process ended; it may hold secrets. Store it before a reply is sent.
+    """What a client needs to go on after a restart; it may hold secrets. Store it before the reply is sent.
 
-    ``run``, ``roster``, ``number`` and ``step`` are those of the last message, ``digest`` its fingerprint and ``reply``
-    what was replied to it.
+    ``run``, ``roster``, ``number`` and ``step`` are those of the last message that was answered, ``digest`` is its
+    fingerprint and ``reply`` the answer.
     """
 
     run: str = ""
     roster: int = 0
-    opened: int = 0  # number of the message that began the roster
+    opened: int = 0  # the number of the first message of the roster
     number: int = 0
     step: str = ""
     digest: bytes = b""
     reply: ReplyMessage | None = None
     state: ClientState | None = None
-    masks: bytes = b""  # the state of secure sums, where they are used
-    replica: Server | None = None  # under secure sums: the server as the totals so far make it
-    failed: str = ""  # under secure sums: why this site contributes random words for the rest of the run
+    # Under secure sums alone:
+    secure_state: bytes = b""  # the encoded state of this site's masks
+    replica: Server | None = None  # the server as this site recomputes it, to refuse what it would not have sent
+    failed: str = ""  # why this site contributes random words from now on: they garble the total and so stop the run
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +95,16 @@ class Client:
     columns: SiteColumns
     stored: StoredClient = field(default_factory=StoredClient)
     identity: SecureIdentity | None = None
-    cached: ClientBatch | None = None
-    releases: tuple[Release, ...] = ()  # made before, and kept by the site
-    limits: SiteLimits = field(default_factory=SiteLimits)  # what its people have agreed to
-    problem: str = ""  # for the site's own screen: why it refused, in full
+    cached: ClientBatch | None = None  # of the last answer, with what it has computed from the rows
+    releases: tuple[Release, ...] = ()  # noised histograms made before, so that the same rows are never noised twice
+    limits: SiteLimits = field(default_factory=SiteLimits)  # what the site's people have agreed to
+    trouble: str = ""  # why it refused, in full, for the site's own screen; the server learns the refusal's name alone
 
     def handle(self, message: RequestMessage) -> tuple[Client, ReplyMessage]:
         """Answer a message, or refuse with a word from a fixed list.
 
         A refusal changes nothing, so that the right request can still be answered. Under secure sums that is safe
-        because no refusal after the first message depends on the rows.
+        because no refusal after the first message depends on the rows, so the server cannot learn of them by asking.
         """
         try:
             stored, digest = self.stored, hashlib.sha256(encode(message)).digest()
@@ -110,14 +112,14 @@ class Client:
             if position == (stored.run, stored.roster, stored.number, stored.step) and stored.reply is not None:
                 if digest != stored.digest:
                     raise RefusedError(Refusal.OTHER_REQUEST)
-                return replace(self, problem=""), stored.reply
-            client = replace(self, problem="")._opened(message)
+                return replace(self, trouble=""), stored.reply
+            client = replace(self, trouble="")._in_turn(message)
             client._check_plan(message)
             after, body = client._answer(message)
             reply = ReplyMessage(message.run, message.roster, message.number, self.site, body)
             run, roster, number, step = position
             stored = replace(after.stored, run=run, roster=roster, number=number, step=step, digest=digest, reply=reply)
-            return replace(after, stored=stored, problem=after.problem or after.forged), reply
+            return replace(after, stored=stored, trouble=after.trouble or after.forged), reply
         except RefusedError as error:
             refusal, sentence = Refusal(error.refusal), str(error)
         except InputError as error:
@@ -125,7 +127,7 @@ class Client:
         except Exception:  # whatever a message holds, nothing of the error may leave the site
             refusal, sentence = Refusal.INTERNAL, traceback.format_exc()
         reply = ReplyMessage(message.run, message.roster, message.number, self.site, None, refusal.name)
-        return replace(self, problem=sentence), reply
+        return replace(self, trouble=sentence), reply
 
     @property
     def finished(self) -> bool:
@@ -134,7 +136,7 @@ class Client:
 
     @property
     def forged(self) -> str:
-        """Why the result that was published is not stored, in a sentence; empty where nothing speaks against it."""
+        """A sentence on why the published result was not accepted; empty if there is none yet, or it was."""
         state = self.stored.state
         if state is None or not state.forged:
             return ""
@@ -148,16 +150,16 @@ class Client:
             raise RefusedError(Refusal.UNKNOWN_RUN)
         return self.cached or ClientBatch.resumed([site_rows(self.columns, state.plan)], state)
 
-    def _opened(self, message: RequestMessage) -> Client:
-        """The client in the run and roster of a message, if the message is the next one there."""
+    def _in_turn(self, message: RequestMessage) -> Client:
+        """The client in the run and roster of a message; refuses a message that is not the next one there."""
         stored, opening = self.stored, message.opening
         if message.step not in _STEPS:
             raise RefusedError(Refusal.BAD_MESSAGE)
         if opening is None:
             if message.run != stored.run:
                 raise RefusedError(Refusal.UNKNOWN_RUN)
-            further = message.number == stored.number and _STEPS.index(message.step) > _STEPS.index(stored.step)
-            if message.roster != stored.roster or not (further or message.number == stored.number + 1):
+            later_step = message.number == stored.number and _STEPS.index(message.step) > _STEPS.index(stored.step)
+            if message.roster != stored.roster or not (later_step or message.number == stored.number + 1):
                 raise RefusedError(Refusal.OUT_OF_TURN)
             return self
         plan, members = opening.plan, opening.members
@@ -179,19 +181,19 @@ class Client:
         elif message.roster <= stored.roster:
             raise RefusedError(Refusal.OUT_OF_TURN)
         else:
-            state = replace(stored.state.opened(message.roster), members=members)
+            state = replace(stored.state.in_new_roster(message.roster), members=members)
         stored = replace(stored, roster=message.roster, opened=message.number, state=state)
         return replace(self, stored=stored, cached=None)
 
     def _check_plan(self, message: RequestMessage) -> None:
-        """Refuse a plan that the site's people have not agreed to: before a row is looked at."""
+        """Refuse a plan that the site's people have not agreed to, before a row is looked at."""
         state = self.stored.state
         if state is None:
             raise RefusedError(Refusal.UNKNOWN_RUN)
         self.limits.check(state.plan, self.site, None if message.opening is None else message.opening.members.number)
         for name, what in (("local_tolerance", "tolerance"), ("costs", "costs")):
             began = getattr(state, name)
-            if began != getattr(self.limits, name):  # its answers so far were given with that
+            if began != getattr(self.limits, name):  # all answers of a run must rest on the same
                 raise RefusedError(
                     Refusal.PLAN_REFUSED,
                     f"run {state.plan.run!r}: it began with {'none' if began is None else began} as this site's own "
@@ -212,11 +214,11 @@ class Client:
         """The client's own sums, checked as the server would check them."""
         request = message.request
         batch, stacked = self.batch.answer(request)
-        own, counts, roster = stacked.total(), None, batch.state.totals
-        assert request is not None  # which has been answered
-        if roster is not None:
+        own, counts, roster_counts = stacked.total(), None, batch.state.totals
+        assert request is not None  # else there would be no answer
+        if roster_counts is not None:
             counts = GroupCounts(batch.problem.cells.mass, batch.problem.cells.positives)
-        found = fault(own, request, batch.state.plan, counts, roster)
-        if found is not None:
-            raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {found}.")
+        wrong = fault(own, request, batch.state.plan, counts, roster_counts)
+        if wrong is not None:
+            raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {wrong}.")
         return replace(self, cached=batch, stored=replace(self.stored, state=batch.state)), own

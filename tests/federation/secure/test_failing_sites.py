@@ -90,5 +90,5 @@ def test_rows_that_weigh_more_than_a_total_holds_are_refused_before_anything_is_
     transport = LocalTransport(clients(sites, identities(sites)))
     with pytest.raises((RunError, QuorumLostError), match=Refusal.BAD_DATA.value.split(":")[0]):
         go(plan_of(secure=True), transport)
-    assert "divide the weights" in transport.sites["a"].problem
+    assert "divide the weights" in transport.sites["a"].trouble
     assert transport.sites["a"].stored.reply is None

@@ -246,7 +246,9 @@ def test_under_one_number_only_one_request_is_masked():
     """After its total is revealed, the number is used up: asking something else under it is refused."""
     sites, plan = four(), secure_plan()
     transport = secured(sites)
-    state = next(iter_states(plan, transport, lambda state: state.server.number == 2 and b"ready" in state.masks))
+    state = next(
+        iter_states(plan, transport, lambda state: state.server.number == 2 and b"ready" in state.secure_state)
+    )
     messages = [decode(m, RequestMessage) for site, m in transport.heard if site == "a"]
     first = next(message for message in messages if message.step == "masked")
     client = transport.sites["a"]

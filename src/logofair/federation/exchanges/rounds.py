@@ -17,7 +17,7 @@ from logofair.federation.batch import (
     ClientState,
     best_answer,
     broadcast_prices,
-    inside,
+    local_requirements,
     split_combinations,
 )
 from logofair.federation.exchange import (
@@ -108,7 +108,7 @@ class TotalsRequest(Request):
         if self.priors is not None and plan.pooling == "none":
             raise RefusedError(Refusal.OUT_OF_TURN)
         state = replace(
-            before.opened(before.roster),
+            before.in_new_roster(before.roster),
             maps=self.maps,
             priors=self.priors,
             releases=batch.preparation.releases(before.releases),
@@ -118,7 +118,7 @@ class TotalsRequest(Request):
         cells, shape, rates = after.cells, after.preparation.shape, plan.over_all.today
         mass, today = cells.mass.reshape(shape), np.zeros((*shape, 0))
         if rates:  # what the rows accepted without any requirement count in them
-            u, v = unconstrained(cells, make_problem(inside(state.requirements, cells), cells).row_gain)
+            u, v = unconstrained(cells, make_problem(local_requirements(state.requirements, cells), cells).row_gain)
             today = np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
         return after, Totals(
             mass=mass,
@@ -183,7 +183,7 @@ def _least_slack(cells: Cells, state: ClientState) -> Floats:
     found = np.zeros((sites, 1))
     for number, site in enumerate(state.sites):
         own = cells.of_sites(np.array([number]))
-        one = make_problem(inside(replace(state, sites=(site,)).requirements, own), own).tied()
+        one = make_problem(local_requirements(replace(state, sites=(site,)).requirements, own), own).tied()
         if not solve_local(one, *one.gain).sound:
             found[number] = least_slack(one)
     return found

@@ -92,13 +92,13 @@ def _signing_key(client: Client) -> SigningKey:
 
 
 def _secure_state(client: Client) -> SecureClient:
-    if not client.stored.masks:
+    if not client.stored.secure_state:
         raise RefusedError(Refusal.OUT_OF_TURN)
-    return decode(client.stored.masks, SecureClient).agree(_identity(client).agreed_without)
+    return decode(client.stored.secure_state, SecureClient).agree(_identity(client).agreed_without)
 
 
 def _with_secure_state(client: Client, state: SecureClient) -> Client:
-    return replace(client, stored=replace(client.stored, masks=encode(state)))
+    return replace(client, stored=replace(client.stored, secure_state=encode(state)))
 
 
 def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
@@ -117,9 +117,9 @@ def _keys(client: Client, message: RequestMessage) -> tuple[Client, Keys]:
         # Few sites can be outnumbered by those that help the server; who may be missing is for people to say.
         raise RefusedError(Refusal.NOT_AGREED, "the roster has fewer than two thirds of the sites whose keys are here.")
     _check_range(client.batch, len(opening.members.names))  # rows are checked here: no later refusal depends on them
-    client = _with_replica(_caught_up(client, message) if client.stored.masks else client, message, opening)
+    client = _with_replica(_caught_up(client, message) if client.stored.secure_state else client, message, opening)
     key = _signing_key(client)
-    if client.stored.masks:
+    if client.stored.secure_state:
         before = _secure_state(client)
         if before.roster.number >= message.roster:  # a second beginning would let one roster be summed twice
             raise RefusedError(Refusal.OUT_OF_TURN)
@@ -177,10 +177,10 @@ def _caught_up(client: Client, message: RequestMessage) -> Client:
         after = replica.take_sum(vector)
     except (RunError, InfeasibleError) as error:  # either would have ended the run
         raise RefusedError(Refusal.OTHER_THAN_REPLAY, str(error)) from None
-    stored = replace(client.stored, replica=after, masks=encode(secure))
+    stored = replace(client.stored, replica=after, secure_state=encode(secure))
     if isinstance(replica.request, ContributorsRequest) and _misattributed(client, replica.request, vector, gone):
         why = "this site contributes random numbers, since another contributes in its name, or in a lost site's."
-        return replace(client, stored=replace(stored, failed=why), problem=why)
+        return replace(client, stored=replace(stored, failed=why), trouble=why)
     return replace(client, stored=stored)
 
 
@@ -238,7 +238,7 @@ def _own_vector(client: Client, message: RequestMessage, steps: Floats, sites: i
     except Exception:
         why = traceback.format_exc()
     why = f"this site could not answer, so it contributes random numbers, and the run stops without a result: {why}"
-    return replace(client, stored=replace(client.stored, failed=why), problem=why), None
+    return replace(client, stored=replace(client.stored, failed=why), trouble=why), None
 
 
 def _check_range(batch: ClientBatch, sites: int) -> None:
@@ -267,5 +267,5 @@ def _publish(client: Client, message: RequestMessage) -> tuple[Client, Received]
     try:
         batch, _ = client.batch.answer(message.request)
     except (RefusedError, InputError) as error:
-        return replace(client, problem=str(error)), Received()
+        return replace(client, trouble=str(error)), Received()
     return replace(client, cached=batch, stored=replace(client.stored, state=batch.state)), Received()
