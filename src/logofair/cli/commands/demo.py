@@ -24,7 +24,8 @@ from logofair.cli.options import (
     verbose_option,
 )
 
-# The tolerances of the paper's tables: 0.01 for demographic parity, 0.02 for equalized odds and so for its halves.
+# The tolerances of the paper's tables: 0.01 for demographic parity, 0.02 for equalized odds. Equal opportunity and
+# predictive equality are one half of equalized odds each.
 _DEFAULT_TOLERANCES = {
     "demographic_parity": 0.01,
     "equal_opportunity": 0.02,
@@ -32,7 +33,7 @@ _DEFAULT_TOLERANCES = {
     "equalized_odds": 0.02,
 }
 _MOST_SITES = 1000
-_USUAL = "0.01 for demographic_parity, 0.02 otherwise"
+_USUAL = "0.01 for demographic_parity, 0.02 otherwise"  # in --help
 
 
 @click.command(
@@ -90,10 +91,11 @@ def demo(
     from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.datasets import load_adult  # here, while the reader sees that work goes on
+        from logofair.datasets import load_adult  # slow to import: here the progress shows already
         from logofair.datasets.demonstration import Settings, compare
         from logofair.words.fitted import demo_page, demo_report
 
+        # Work of one step is passed to the progress as an iterable of one.
         (data,) = progress(map(load_adult, ["sex"]), "Reading the Adult data", total=1)
         usual = _DEFAULT_TOLERANCES[notion]
         settings = Settings(
