@@ -42,7 +42,7 @@ class FederatedRun:
     policies: Mapping[str, Policy]
 
 
-# Exchanges of a run, about: those that every run has, those of calibration and those of pooling.
+# About how many exchanges a run takes, for its progress bar: in any case, and more with calibration and with pooling.
 _EXCHANGES, _CALIBRATION, _POOLING = 6, 3, 5
 
 
@@ -59,21 +59,21 @@ def run(plan: Plan, sites: Mapping[str, SiteColumns], progress: Progress = no_pr
             batch, sums = batch.answer(server.request)
         except RefusedError as error:
             raise RunError(f"run {plan.run}: {error}") from None
-        total = sums.total()
+        total = sums.total()  # checked like the reply of one site that has all rows
         wrong = fault(total, server.request, plan, server.roster_counts, server.roster_counts)
         if wrong is not None:
             raise RunError(f"run {plan.run}: the sites together {wrong}; please report the case.")
         server = server.take(total)
         check_result(server)
         exchanges.done(1)
-    exchanges.done(expected)
+    exchanges.done(expected)  # the bar ends full, however many there were
     if batch.state.forged:
         raise RunError(f"run {plan.run}: {batch.state.forged}; please report the case.")
     return FederatedRun(server.result, SitePolicies(batch))
 
 
 class LocalTransport:
-    """Sites in this process behind the same bytes that travel between machines: for tests and rehearsals."""
+    """Sites in this process that get and send the bytes that would travel between machines: for tests, rehearsals."""
 
     def __init__(self, sites: Mapping[str, Client]) -> None:
         self.sites = dict(sites)
@@ -97,7 +97,7 @@ class LocalTransport:
 def run_apart(
     plan: Plan, sites: Mapping[str, SiteColumns], identities: Mapping[str, SecureIdentity] | None = None
 ) -> FederatedRun:
-    """Run a plan with every site a client of its own behind encoded messages, as between machines.
+    """Run a plan with every site as a client of its own that sends and receives bytes, as between machines.
 
     Secure sums need every site's :class:`SecureIdentity`.
     """
