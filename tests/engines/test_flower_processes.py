@@ -462,8 +462,8 @@ def test_a_site_whose_former_node_still_counts_as_connected_tries_again_for_a_wh
     started.says = "Failed to activate SuperNode."
     monkeypatch.setattr(node, "client_app", lambda handler: handler(None))
     monkeypatch.setattr(node, "_answer_tasks", let_in_at_the_third)
-    monkeypatch.setattr(node, "_COUNTED", seconds)
-    monkeypatch.setattr(node, "_AGAIN", 0.0)
+    monkeypatch.setattr(node, "_STALE", seconds)
+    monkeypatch.setattr(node, "_RETRY", 0.0)
     place = {"site": "north", "server": "fair.example.org:9300", "home": tmp_path / "flower", "credentials": None}
     with contextlib.nullcontext() if kinds else pytest.raises(RunError, match="does not let this site in"):
         node.take_part(tmp_path / "s.json", tell=events.append, **place)
@@ -489,7 +489,7 @@ def test_a_message_of_which_only_the_announcement_arrived_is_given_up(monkeypatc
         pull_objects(["a"], fetch, max_tries_per_object=1000, initial_backoff=0.01, backoff_cap=0.01)
 
     monkeypatch.setattr(node, "pull_task_input", pulling)
-    monkeypatch.setattr(node, "_ARRIVES", 0.2)
+    monkeypatch.setattr(node, "_DOWNLOAD", 0.2)
     node._answer(Announced(), None)
     assert 1 <= Announced.asked < 500  # not to the last try
 

@@ -1,11 +1,11 @@
-"""A site's part in Flower: ``flower-supernode`` as a child, and the answers, which are given in this very process.
+"""A site's part in Flower: ``flower-supernode`` as a child process, while this process gives the answers.
 
 An ordinary SuperNode executes whatever app the server sends it, so that a site would have to trust the server with its
 data. Flower can have the app run outside of the node (``--isolation process``): here, by the client app of the
 installed package. Code that came with the run is never loaded.
 
-Flower's node tries for ever and in silence, or ends with an error of its own. So a site looks for itself first, with a
-request that asks for nothing: is the server there, is it the right one, do the clocks agree?
+Where Flower's node cannot connect, it tries again in silence, or ends with an error that says little. So a site sends
+an empty request of its own first: is the server there, is it the right one, do the clocks agree?
 
 What is imported from ``flwr.supercore`` and ``flwr.supernode`` is Flower's own side of that option (1.41, 1.42).
 """
@@ -43,15 +43,16 @@ from logofair.errors import RunError
 
 _POLL = 0.2  # seconds between two looks for a task, on this machine
 _START = 120.0  # seconds a node gets to be ready
-_LINGER = 5.0  # seconds in which the node sends the last reply, which is given after the policy is written
-_AWAY = 600  # seconds without its server after which Flower's node gives up
-_ARRIVES = 30.0  # seconds that a message which was announced may take
-_COUNTED = 90.0  # seconds for which Flower counts a node that was killed as connected, with some to spare
-_AGAIN = 5.0  # seconds between two tries to be let in
+_LINGER = 5.0  # seconds for the node to send the last reply, which it gets after the policy is written
+_MAX_WAIT = 600  # seconds without its server after which Flower's node gives up
+_DOWNLOAD = 30.0  # seconds to wait for the content of a message that was announced
+_STALE = 90.0  # seconds for which Flower takes a node that was killed for connected, with some to spare
+_RETRY = 5.0  # seconds between two tries to be let in
 _FAILED = 2  # Flower's code for a client app that raised
 _AHEAD, _BEHIND = 5.0, 305.0  # seconds by which Flower (1.41) lets a site's clock be off
-_PATIENCE = 10.0  # seconds for an answer
+_TIMEOUT = 10.0  # seconds for the server's answer to the empty request
 _OTHER_NAME, _EXPIRED, _TOO_EARLY = (62, 64), 10, 9  # what OpenSSL says of a certificate
+# What Flower's node writes in its log when that happens.
 _READY, _REFUSED, _GAVE_UP = "Uvicorn running on", "Failed to activate SuperNode", "Giving up reconnection"
 _NOT_LET_IN = (
     "The server does not let this site in: its key is not registered there, or a node with the same key counts as "
@@ -61,7 +62,7 @@ _NOT_LET_IN = (
 
 @dataclass(frozen=True)
 class SiteCredentials:
-    """What a site needs to know its server and to prove itself: ca.crt and its own private key."""
+    """What a site needs to recognise its server and to prove who it is: the path of ca.crt and of its private key."""
 
     authority: Path
     key: Path
@@ -73,45 +74,46 @@ def take_part(
     """Answer the server at HOST:PORT as a site until its policy is written; ``home`` holds Flower's files and logs.
 
     Without ``credentials`` nothing is encrypted. Raises where the server is not the right one, where Flower's node
-    ends, and where the published result is not believed. ``tell`` is told what happens at the site.
+    ends, and where the site refuses the published result. ``tell`` is told what happens at the site.
     """
     _check_server(server, None if credentials is None else credentials.authority)
-    ends: list[Event] = []
+    final: list[Event] = []
 
-    def note(event: Event) -> None:
+    def tell_and_keep(event: Event) -> None:
         tell(event)
         if event.kind in ("policy", "forged"):
-            ends.append(event)
+            final.append(event)
 
-    app = client_app(lambda context: partial(answer_on_disk, str(settings), tell=note))
+    app = client_app(lambda context: partial(answer_on_disk, str(settings), tell=tell_and_keep))
     variables, port = environment(home, os.environ), free_port()
     command = [executable("flower-supernode", variables), "--superlink", server, "--isolation", "process"]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--max-wait-time", str(_AWAY)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--max-wait-time", str(_MAX_WAIT)]
     command += ["--node-config", node_config({"site": site, "settings": str(settings.resolve())})]
     if credentials is None:
         command.append("--insecure")
     else:
         command += ["--root-certificates", str(credentials.authority.resolve())]
         command += ["--auth-supernode-private-key", str(credentials.key.resolve())]
-    until, said = time.monotonic() + _COUNTED, False
-    while not ends:
+    # A node that was killed and comes back is refused until Flower forgets the old one: so it tries that long.
+    until, told = time.monotonic() + _STALE, False
+    while not final:
         with child("supernode", command, home, variables) as node:
             try:
-                _answer_tasks(node, f"127.0.0.1:{port}", app, lambda: bool(ends))
+                _answer_tasks(node, f"127.0.0.1:{port}", app, lambda: bool(final))
                 time.sleep(_LINGER)
             except RunError:
                 if _REFUSED not in node.text() or time.monotonic() > until:
                     raise
-                if not said:
-                    tell(Event("refused", f"{_NOT_LET_IN} It is tried again for {_COUNTED:.0f} s."))
-                said = True
-                time.sleep(_AGAIN)
-    if ends[0].kind == "forged":
-        raise RunError(ends[0].sentence)
+                if not told:
+                    tell(Event("refused", f"{_NOT_LET_IN} It is tried again for {_STALE:.0f} s."))
+                told = True
+                time.sleep(_RETRY)
+    if final[0].kind == "forged":
+        raise RunError(final[0].sentence)
 
 
 def _check_server(server: str, authority: Path | None, *, now: Callable[[], float] = time.time) -> None:
-    """Ask the server at HOST:PORT for nothing; raise where it is not there, not the right one, or of another time.
+    """Send the server at HOST:PORT an empty request; raise if nobody answers, it is not ours, or clocks differ.
 
     ``authority`` is the site's ca.crt, None for a server without encryption.
     """
@@ -121,10 +123,10 @@ def _check_server(server: str, authority: Path | None, *, now: Callable[[], floa
     address = f"{'http' if authority is None else 'https'}://{server}/"
     proxies = not server.startswith(("127.", "localhost:"))  # as in the environment of Flower's own commands
     try:
-        with httpx.Client(verify=verify, timeout=_PATIENCE, trust_env=proxies) as client:
+        with httpx.Client(verify=verify, timeout=_TIMEOUT, trust_env=proxies) as client:
             answer = client.get(address)
     except httpx.HTTPError as error:
-        raise RunError(_trouble_of(error, server, authority)) from None
+        raise RunError(_why_unreachable(error, server, authority)) from None
     _check_clock(answer.headers.get("date"), now())
 
 
@@ -151,8 +153,8 @@ def _check_clock(date: str | None, now: float) -> None:
     raise RunError(f"Your clock is {off}. Set it, and start the same command again.")
 
 
-def _trouble_of(error: httpx.HTTPError, server: str, authority: Path | None) -> str:
-    """What an error of the connection means, and what to do."""
+def _why_unreachable(error: httpx.HTTPError, server: str, authority: Path | None) -> str:
+    """A sentence on what a failed connection means, and what to do."""
     causes: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None:
@@ -170,13 +172,13 @@ def _trouble_of(error: httpx.HTTPError, server: str, authority: Path | None) -> 
     if authority is None and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
         return f"{server} wants encryption, or is no federation's server; pass --keys in place of --insecure."
     why = next((each.strerror for each in reversed(causes) if isinstance(each, OSError) and each.strerror), None)
-    silent = f"no answer within {_PATIENCE:.0f} s" if isinstance(error, httpx.TimeoutException) else str(error)
+    silent = f"no answer within {_TIMEOUT:.0f} s" if isinstance(error, httpx.TimeoutException) else str(error)
     reason = " ".join((why or silent).split())[:120]
     return f"No server at {server} ({reason}): check the address, and start this command once the server runs."
 
 
 def _bad_certificate(code: int, server: str, authority: Path) -> str:
-    """What is wrong with the server's certificate, and what to do."""
+    """A sentence on what is wrong with the server's certificate, and what to do."""
     host = server.rpartition(":")[0]
     if code in _OTHER_NAME:
         return (
@@ -188,7 +190,7 @@ def _bad_certificate(code: int, server: str, authority: Path) -> str:
         return f"The certificate of {server} {when}, by your clock: check your clock, or have a new one made."
     text = authority.read_text(encoding="utf-8", errors="replace")
     first = ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN") :].strip())
-    fingerprint = hashlib.sha256(first).digest().hex(":").upper()  # as people read it to each other
+    fingerprint = hashlib.sha256(first).digest().hex(":").upper()  # as other tools show it, to be compared aloud
     return (
         f"Your certificate authority is not the server's: {authority} (SHA-256 {fingerprint}) has not signed the "
         f"certificate of {server}. Get ca.crt from the server's people, and compare its fingerprint with theirs; if it "
@@ -197,7 +199,7 @@ def _bad_certificate(code: int, server: str, authority: Path) -> str:
 
 
 def _answer_tasks(node: Child, address: str, app: ClientApp, done: Callable[[], bool]) -> None:
-    """Answer the node's tasks one after the other until all is done; raise with what to do where the node ends."""
+    """Answer the node's tasks one after the other until ``done()``; where the node ends, raise with what to do."""
     try:
         node.wait_for(_READY, _START)
         with _connection(address, None) as runtime:
@@ -215,9 +217,9 @@ def _answer_tasks(node: Child, address: str, app: ClientApp, done: Callable[[], 
             words = f"{_NOT_LET_IN} Have the server's people check NAME.pub; then start the same command again."
         elif _GAVE_UP in text:
             words = (
-                f"The server has not answered for {_AWAY} s, and Flower's node gave up. If the run goes on, start the "
-                "same command again; if it has ended without this site, ask the server's people for result.json and "
-                "make the policy with logofair federate join."
+                f"The server has not answered for {_MAX_WAIT} s, and Flower's node gave up. If the run goes on, start "
+                "the same command again; if it has ended without this site, ask the server's people for result.json "
+                "and make the policy with logofair federate join."
             )
         else:
             words = f"{error} Start the same command again when that is mended."
@@ -226,20 +228,20 @@ def _answer_tasks(node: Child, address: str, app: ClientApp, done: Callable[[], 
 
 def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
     """Answer one task, with heartbeats meanwhile."""
-    # Flower's own function would end the process at a refused heartbeat
+    # Flower's own heartbeat function would end this process when one is refused.
     heartbeat = HeartbeatSender(lambda: task.SendTaskHeartbeat(SendTaskHeartbeatRequest()) is not None)
     heartbeat.start()
-    pull, until = task.PullObject, time.monotonic() + _ARRIVES
+    pull, until = task.PullObject, time.monotonic() + _DOWNLOAD
 
     def in_time(request: PullObjectRequest) -> PullObjectResponse:
-        # Where the server was killed while it sent, the announcement is all there is: Flower awaits the rest for hours.
+        # If the server was killed while it sent, nothing follows the announcement: Flower would wait for hours.
         if time.monotonic() > until:
-            raise ObjectPullError(request.object_id, f"it is not here after {_ARRIVES:g} s")
+            raise ObjectPullError(request.object_id, f"it is not here after {_DOWNLOAD:g} s")
         return pull(request)
 
     task.PullObject = in_time  # type: ignore[method-assign]
     try:
-        message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run: not looked at
+        message, context, _, _ = pull_task_input(task)  # the last is the code that came with the run, never loaded
         push_message(task, _reply_to(app, message, context), context)
         push_task_output(task, context, "completed", "")
     except (httpx.HTTPStatusError, ObjectPullError, ObjectPushError, RuntimeError):  # the node has dropped the task
@@ -249,7 +251,7 @@ def _answer(task: RuntimeHttpClient, app: ClientApp) -> None:
 
 
 def _reply_to(app: ClientApp, message: Message, context: Context) -> Message:
-    """Return the app's reply; a message it does not know, or a failure, gets an error without any text."""
+    """Return the app's reply; where it fails or does not know the message, an error without any text."""
     try:
         return app(message, context)
     except Exception:  # its text may hold data
