@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from logofair import InfeasibleError, InputError, Notion
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy, make_plan
-from logofair.federation.exchange import reply_form
+from logofair.federation.exchange import GroupCounts, reply_form
 from logofair.federation.limits import SiteLimits
 from logofair.requirement import Scope
-from logofair.solvers.problem import GroupTotals
 from logofair.words.federated import _run_sentences, plan_sentences
 from support.examples import examples
 from support.required import Required
@@ -358,7 +357,7 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
     sites, plan = federation((60, 40, 50)), plan_of(trials=16, **LENDER)
     done = run(plan, sites)
     batch = ClientBatch.of({"a": sites["a"]}, plan)
-    state = replace(batch.state, totals=GroupTotals(done.result.totals.mass, done.result.totals.positives))
+    state = replace(batch.state, totals=GroupCounts(done.result.totals.mass, done.result.totals.positives))
     published = done.result.published()
     from logofair.federation.exchanges.final import FinalRequest, wrong_in
 
