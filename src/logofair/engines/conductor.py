@@ -223,8 +223,8 @@ def _secure_exchange(
             secure = secure.collect_keys(replies) if stage == "keys" else secure.collect_shares(replies)
             missing = secure.missing
     except SumError as error:
-        told = "; ".join(f"{site}: {why}" for site, why in sorted(reasons.items())[:5])
-        raise RunError(f"run {server.plan.run}: {error}{f' ({told})' if told else ''}") from None
+        causes = "; ".join(f"{site}: {why}" for site, why in sorted(reasons.items())[:5])
+        raise RunError(f"run {server.plan.run}: {error}{f' ({causes})' if causes else ''}") from None
     without = {site: reasons.get(site, "sent something unusable") for site in missing}
     if without and stage == "masked" and not may_exclude:
         names = ", ".join(f"{site} ({why})" for site, why in sorted(without.items()))

@@ -95,7 +95,7 @@ def take_part(
         command += ["--root-certificates", str(credentials.authority.resolve())]
         command += ["--auth-supernode-private-key", str(credentials.key.resolve())]
     # A node that was killed and comes back is refused until Flower forgets the old one: so it tries that long.
-    until, told = time.monotonic() + _STALE, False
+    until, announced = time.monotonic() + _STALE, False
     while not final:
         with child("supernode", command, home, variables) as node:
             try:
@@ -104,9 +104,9 @@ def take_part(
             except RunError:
                 if _REFUSED not in node.text() or time.monotonic() > until:
                     raise
-                if not told:
+                if not announced:
                     tell(Event("refused", f"{_NOT_LET_IN} It is tried again for {_STALE:.0f} s."))
-                told = True
+                announced = True
                 time.sleep(_RETRY)
     if final[0].kind == "forged":
         raise RunError(final[0].sentence)
