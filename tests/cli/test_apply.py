@@ -431,7 +431,7 @@ def test_outputs_are_checked_before_any_work(folder: Path) -> None:
     (folder / "out.csv").write_text("old")
     assert "exists already" in refused(*words, folder / "out.csv")
     assert "make the folder first" in refused(*words, folder / "none" / "out.csv")
-    assert "is one of the files to decide on" in refused(*words, folder / "new.csv", "--force")
+    assert "is one of the files that are read" in refused(*words, folder / "new.csv", "--force")
     applied(*words, folder / "out.csv", "--force")
     assert (folder / "out.csv").read_text().startswith("row,decision\n1,")
 

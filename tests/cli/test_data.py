@@ -20,6 +20,7 @@ from logofair.files.rows import DataRows, read_rows
 from logofair.files.tables import column_names, open_table
 from logofair.files.values import as_chances, check_scores, combine_columns, join_groups
 from logofair.files.writing import LIST, check_output, replacing
+from support import commandline
 from support.examples import examples
 
 modest = examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -253,6 +254,38 @@ def test_an_output_that_exists_or_has_no_folder_is_refused_before_any_work(tmp_p
         check_output(tmp_path / "none" / "out.csv", force=True, endings=LIST)
     with pytest.raises(InputError, match="no regular file"):
         check_output(tmp_path, force=True, endings=LIST)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("frontier", "{rows}", "--out", "{rows}"),
+        ("frontier", "{folder}", "--out", "{rows}"),
+        ("frontier", "{other}", "--test", "{rows}", "--out", "{rows}"),
+        ("fit", "{rows}", "--out", "{link}.json"),
+        ("fit", "{other}", "--test", "{rows}", "--out", "{link}.json"),
+        ("audit", "{rows}", "--report", "{link}.html"),
+        ("apply", "{rows}", "{other}", "--out", "{link}.csv"),  # here the policy
+    ],
+)
+def test_force_never_writes_over_what_is_read(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "data").mkdir()
+    rows, other = (written(tmp_path / name, "p,y,sex\n0.5,0,F\n0.25,1,M\n") for name in ("data/a.csv", "b.csv"))
+    for ending in ("json", "html", "csv"):
+        (tmp_path / f"link.{ending}").symlink_to(rows)
+    before = rows.read_bytes()
+    named = {"rows": rows, "other": other, "folder": tmp_path / "data", "link": tmp_path / "link"}
+    columns = ("--score", "p", "--group", "sex", *(() if words[0] == "apply" else ("--label", "y")))
+    said = commandline.refused(*(word.format(**named) for word in words), *columns, "--force")
+    assert "is one of the files that are read" in said
+    assert rows.read_bytes() == before
+
+
+def test_a_name_too_long_for_the_system_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    long = tmp_path / f"{'n' * 300}.csv"
+    with pytest.raises(InputError, match="cannot be written"):
+        check_output(long, force=False, endings=LIST)
+    assert "cannot be read" in commandline.refused("audit", long, "--group", "sex", "--score", "p")
 
 
 def fail_within(target: Path, failure: type[BaseException]) -> None:

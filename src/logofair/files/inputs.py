@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -129,12 +130,12 @@ def find_files(data: Sequence[str], *, site: str | None = None) -> DataFiles:
     paths: list[Path] = []
     for each in data:
         path = Path(each)
-        if path.is_dir():
+        if os.path.isdir(path):
             inside = sorted(file for file in path.iterdir() if ending_of(file) in KINDS and file.is_file())
             if not inside:
                 raise InputError(f"{each}: the folder holds no table; known endings are {', '.join(KINDS)}.")
             paths += inside
-        elif not path.exists() and glob.has_magic(each):
+        elif not os.path.exists(path) and glob.has_magic(each):
             matching = sorted(Path(match) for match in glob.glob(each, recursive=True) if Path(match).is_file())
             if not matching:
                 raise InputError(f"{each}: no file matches the pattern; check the path.")
@@ -148,3 +149,12 @@ def find_files(data: Sequence[str], *, site: str | None = None) -> DataFiles:
         if (other := known.setdefault(site_name(path), path)) != path:
             raise InputError(f"{path}: would be the same site as {other}; rename one of them.")
     return found
+
+
+def check_not_read(outputs: Iterable[Path | None], *named: Iterable[Path | str]) -> None:
+    """Raise where a file to be written is one of those that are named to be read, which no --force is meant for."""
+    read = [path for each in named for path in find_files([*map(str, each)], site="any").paths]
+    there = [path for path in read if os.path.exists(path)]
+    for path in outputs:
+        if path is not None and path.exists() and any(map(path.samefile, there)):
+            raise InputError(f"{path}: is one of the files that are read; choose another name for what is written.")

@@ -56,7 +56,9 @@ def check_output(path: Path, *, force: bool, endings: Mapping[str, str]) -> None
             first.setdefault(kind, ending)
         kinds, names = " or ".join(first), " or ".join(first.values())
         raise InputError(f"{path}: is written as {kinds}; give it a name that ends in {names}.")
-    if path.exists() and not force:
+    with _refusals(path):  # a name may be too long for the system
+        there = path.exists()
+    if there and not force:
         raise InputError(f"{path}: exists already; choose another name or add --force.")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():

@@ -21,7 +21,7 @@ from logofair.cli.options import (
     seed_option,
 )
 from logofair.errors import InputError
-from logofair.files.inputs import SCALES, ColumnNames, find_files
+from logofair.files.inputs import SCALES, ColumnNames, check_not_read, find_files
 from logofair.files.writing import TABLE, check_output
 
 
@@ -91,6 +91,7 @@ def apply(
     row's number from 1), the decision, and the columns to keep.
     """
     check_output(out, force=force, endings=TABLE)
+    check_not_read([out], [policy], new)
     from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
@@ -108,8 +109,6 @@ def apply(
         columns.require(files, score="the model's scores", group="the groups")
         if columns.site is not None and not rules.has_sites and rules.site is None:
             raise InputError("--site: the policy was fitted without sites; leave it out.")
-        if any(out.exists() and path.exists() and out.samefile(path) for path in files.paths):
-            raise InputError(f"{out}: is one of the files to decide on; choose another name for --out.")
         kept = tuple(dict.fromkeys(keep))
         decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, exact_counts, policy)
         totals = decide_files(decider, files, out, progress)

@@ -33,7 +33,7 @@ from logofair.cli.options import (
     verbose_option,
 )
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames
+from logofair.files.inputs import ColumnNames, check_not_read
 from logofair.files.writing import REPORT, check_output
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ def audit(
         if form == "ll144":
             raise InputError("--format: ll144 also counts people whom a report leaves out; leave --report out.")
         check_output(report, force=force, endings=REPORT)
+        check_not_read([report], data, filter(None, [policy, against]))
     from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:

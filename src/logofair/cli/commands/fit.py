@@ -33,7 +33,7 @@ from logofair.cli.options import (
     verbose_option,
 )
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames
+from logofair.files.inputs import ColumnNames, check_not_read
 from logofair.files.writing import POLICY, REPORT, check_outputs
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def fit(
     """
     check_format(form, as_json=as_json)
     check_outputs({"--out": (out, POLICY), "--report": (report, REPORT)}, force=force)
+    check_not_read([out, report], data, options["test"])
     if options["confidence"] is not None and options["pooling"] == "full" and options["basis"] == "eta":
         raise InputError(
             "--pooling full: given together with --confidence, whose promises rest on labelled rows of each site "

@@ -34,7 +34,7 @@ from logofair.cli.options import (
     tolerance,
     verbose_option,
 )
-from logofair.files.inputs import ColumnNames
+from logofair.files.inputs import ColumnNames, check_not_read
 from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
 
 _MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.sweep, whose import would bring numpy
@@ -108,6 +108,7 @@ def frontier(
     on; then make the rules with logofair fit.
     """
     check_outputs({"--out": (out, LIST), "--plot": (plot, PICTURE)}, force=force)
+    check_not_read([out, plot], data, options["test"])
     from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:

@@ -27,7 +27,7 @@ from logofair.cli.options import (
 from logofair.engines.events import Event
 from logofair.engines.flower import require_flower
 from logofair.errors import InputError
-from logofair.files.inputs import ColumnNames
+from logofair.files.inputs import ColumnNames, check_not_read
 from logofair.files.writing import POLICY, check_output, locked
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ def client(
     if earlier is not None:
         screen(Event("site", f"Run {_run_of(earlier)} has ended, and its policy is there; --force joins another run."))
         return _show(earlier, out, as_json)
-    check_output(out, force=True, endings=POLICY)  # also so that --force never writes over the rows
+    check_output(out, force=True, endings=POLICY)
+    check_not_read([out], [data])
     from logofair.engines.site import SiteSettings
     from logofair.policy.policy import Policy
 
@@ -350,6 +351,7 @@ def join(
 
     found = read_result(result)
     check_output(out, force=force, endings=POLICY)
+    check_not_read([out], [result, data])
     if found.plan.privacy is not None and folder is None:
         raise InputError(
             "--folder: missing, but the run is differentially private: name the folder of the site's private state, "
