@@ -128,14 +128,26 @@ def test_a_policy_without_sites_has_rules_for_all(tmp_path: Path) -> None:
 def test_of_many_sites_the_range_and_the_most_unusual_are_shown_and_json_has_all(tmp_path: Path) -> None:
     made(calibration="none", notion="demographic_parity", sites=20).save(tmp_path / "policy.json")
     page = run(tmp_path / "policy.json")[1]
-    assert "20 sites, lowest to highest" in page
+    assert "lowest to highest of 20" in page
     assert "--only-site NAME shows one site" in " ".join(page.split())
     assert len(page.splitlines()) <= 20
     rules = json.loads(run(tmp_path / "policy.json", "--json")[1])["rules"]
     assert len(rules) == 2 * 20 + 2
+
     assert sum(rule["unknown_sites"] for rule in rules) == 2
     verbose = run(tmp_path / "policy.json", "--verbose")[1]
     assert all(f"site {site:02d}" in verbose for site in range(20))
+
+
+def test_of_many_sites_and_groups_the_table_keeps_to_the_screen(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    groups, sites, scores = rng.integers(0, 6, 900), rng.integers(0, 12, 900), rng.random(900)
+    columns = {"sensitive_features": groups, "sites": sites}
+    logofair.fit(scores, None, **columns, calibration="none").policy.save(tmp_path / "policy.json")
+    page = run(tmp_path / "policy.json")[1]
+    assert max(map(len, page.splitlines())) <= 80
+    assert len(page.splitlines()) <= 20
+    assert "more groups: --verbose shows them" in " ".join(page.split())
 
 
 @pytest.mark.parametrize(

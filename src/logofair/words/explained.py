@@ -17,7 +17,7 @@ from logofair.policy.rules import Band, RuleRow, bands_of
 from logofair.words.about import About, site_word, sources_section
 from logofair.words.answers import rely_answer
 from logofair.words.limits import Places, limit_tables, limits_table, shown_outcomes, verdict
-from logofair.words.phrases import counted, listed, name_of, people, points
+from logofair.words.phrases import counted, listed, name_of, people, points, width
 from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import (
     Answer,
@@ -37,6 +37,7 @@ _HOW = "logofair audit FILE --policy POLICY measures it on other people"
 _FEW_SITES = 5  # whose rules are listed one by one on the first screen
 _UNUSUAL = 3
 _COLUMNS = 4  # of groups
+_SCREEN, _FIRST_COLUMN = 80, 24  # characters that the table may be wide, and that its first column takes at least
 _GROUPS = 6  # named in a line
 _UNCUT = 10_000  # columns, which no rule needs
 
@@ -242,25 +243,28 @@ def _fate(chance: float, accepted: str) -> str:
 
 def _rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], word: str) -> Table:
     """Return the rules of a few sites one by one, of many the range and the most unusual ones."""
-    columns = list(groups)[:_COLUMNS]
-    more = len(groups) - _COLUMNS
-    after = f"{counted(more, 'more group')}: --verbose shows them." if more > 0 else ""
+    columns, after = list(groups)[:_COLUMNS], ""
     lines: list[tuple[CellText, ...]] = []
     shown = list(sites)
     if len(sites) > _FEW_SITES:
         middles = np.array([[_middle(bands_of(policy, site, group)) for group in columns] for site in sites])
         typical, low, high = (of(middles, axis=0) for of in (np.nanmedian, np.nanmin, np.nanmax))
         ranges = (f"{first:.3g}–{last:.3g}" for first, last in zip(low, high, strict=True))
-        lines.append((f"{counted(len(sites), word)}, lowest to highest", *ranges))
-        lines.append((f"the {word} in the middle", *(f"{each:.3g}" for each in typical.tolist())))
+        lines.append((f"lowest to highest of {len(sites):,}", *ranges))
+        lines.append(("in the middle", *(f"{each:.3g}" for each in typical.tolist())))
         unusual = np.nanmax(np.abs(middles - typical), axis=1, initial=0.0)
         shown = [sites[at] for at in np.argsort(-np.nan_to_num(unusual), kind="stable")[:_UNUSUAL].tolist()]
-        after = f"The last {len(shown)} are the most unusual; --only-site NAME shows one {word}. {after}".strip()
+        after = f"The last {len(shown)} are the most unusual; --only-site NAME shows one {word}."
     for site in shown:
         name = name_of(policy.sites[site], 30) if _named(policy) else "everybody"
         lines.append((name, *(_accepted_from(bands_of(policy, site, group)) for group in columns)))
     head = ("accepted from a score of", *(name_of(policy.groups[group], 16) for group in columns))
-    return Table("The rules", head, tuple(lines), "l" + "r" * len(columns), after=after)
+    widths = [2 + max(width(str(line[at])) for line in (head, *lines)) for at in range(1, len(head))]
+    fitting = next((n for n in range(len(widths), 1, -1) if _FIRST_COLUMN + sum(widths[:n]) <= _SCREEN), 1)
+    if len(groups) > fitting:
+        after = f"{after} {counted(len(groups) - fitting, 'more group')}: --verbose shows them.".strip()
+    cut = tuple(line[: 1 + fitting] for line in lines)
+    return Table("The rules", head[: 1 + fitting], cut, "l" + "r" * fitting, after=after)
 
 
 def _named(policy: Policy) -> bool:
