@@ -62,7 +62,7 @@ class Points:
     """The points at which the server asks for sums."""
 
     at: Floats  # one point per fit and unit, (k, fits, 1 + groups)
-    places: Indices  # the group as which each group's rows are summed, -1: not summed, (groups,)
+    places: Indices  # the group with which each group's rows are summed, -1: they stay at the sites, (groups,)
     live: npt.NDArray[np.bool_]  # which points are asked for, (fits, 1 + groups); the sums of others are 0
 
 
@@ -102,7 +102,7 @@ def fold_rows(method: str, sample: Sample, rngs: Sequence[np.random.Generator], 
 def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
     """Count each site's rows by label, fit and group, (sites, 2, m, fits, groups); the mass stands last.
 
-    ``places`` are the groups as which groups are counted (:func:`~logofair.calibration.fits.summed_as`). For "platt"
+    ``places`` says with which group each is summed (:func:`~logofair.calibration.fits.summed_as`). For "platt"
     alone the sum of ``logit(score)`` stands before the mass: with it Platt's targets, which depend on the counts of all
     sites, take no round of their own.
     """
@@ -115,7 +115,7 @@ def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
 
 
 def placed(tables: Floats, places: Indices) -> Floats:
-    """Numbers of groups (the last axis), each added to those of the group as which it is summed."""
+    """Numbers of groups (the last axis), added up by the group with which each is summed; others are left out."""
     found = np.zeros_like(tables)
     for group, place in enumerate(places):
         if place >= 0:
@@ -159,7 +159,7 @@ class GroupMaps:
     groups: Floats  # parameters of the groups, (k, fits, groups)
     information: Floats  # Fisher information of a row: packed symmetric matrices, (k(k+1)/2, fits, groups)
     mass: Floats  # rows of label 0 and of label 1 in each fit that were summed, (2, fits)
-    places: Indices  # as which group each group was summed, -1: not at all, (groups,)
+    places: Indices  # the group with which each group's rows were summed, -1: they stayed at the sites, (groups,)
     strength: float = STRENGTH  # of the cells' prior, in rows
 
     def prior(self, fits: Indices) -> Prior:
@@ -176,7 +176,7 @@ class Levels:
     method: str
     everyone: Descent  # all rows; one unit per fit
     groups: Descent  # unit fit * groups + group
-    places: Indices  # the group as which each group's rows are summed, -1: not summed, (groups,)
+    places: Indices  # the group with which each group's rows are summed, -1: they stay at the sites, (groups,)
     counts: Floats | None = None  # the total of calibration_counts, once known
     rounds: int = 0  # how many totals of sums were taken
     most_rounds: int | None = None  # the maps are published after so many; None: after as many as it takes

@@ -126,9 +126,10 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
             bad[site] = reply
             continue
         counts = row_replies[site].row_counts if site in row_replies else None
-        wrong = fault(reply.body, server.request, server.plan, counts, server.roster_counts)
+        body: Any = reply.body  # of the type requested, if fault finds nothing wrong
+        wrong = fault(body, server.request, server.plan, counts, server.roster_counts)
         if wrong is None:
-            good[site] = reply.body
+            good[site] = body
         else:
             bad[site] = wrong
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
