@@ -89,6 +89,12 @@ FORGED = [
     (taking_part("bc", named=True), "leaves this site out"),
     (taking_part("abd"), "not in the roster: as many"),
     (taking_part("abcd"), "not in the roster: more"),
+    (lambda r: r["run"].update(sites=2), "not in the roster: fewer, by another number of the same names"),
+    (taking_part("ab"), "not in the roster: fewer, and nobody was excluded"),
+    (
+        lambda r: r["run"].update(excluded=[{"site": "a", "reason": "x", "during": "x"}]),
+        "leaves this site out: excluded",
+    ),
     (lambda r: r["run"].update(names=["a", "b"]), "malformed: others are named"),
     (
         lambda r: r["requirements"]["require"].append("selection rate gap <= 0.5 at a"),

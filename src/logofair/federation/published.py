@@ -91,14 +91,15 @@ def _about_run(run: FederationInfo, members: Members, requirements: Requirements
     known = run.groups.keys() == totals.keys()
     if not known or any(abs(run.groups[name] - mass) > _ROUNDING * (1.0 + mass) for name, mass in totals.items()):
         yield "it has other numbers of rows than the server said before"
-    if (names or plan.secure) and not names >= set(own.sites):
+    without = {each.get("site") for each in run.excluded} & set(own.sites)
+    if without or ((names or plan.secure) and not names >= set(own.sites)):
         yield "it leaves this site out"
     if own.members is not None:  # these, or some of them: as far as is known of both
         if names and own.members.names:
             within = names <= set(own.members.names)
         else:
-            alike = (members.number, members.digest) == (own.members.number, own.members.digest)
-            within = alike or members.number < own.members.number
+            missing = own.members.number - members.number
+            within = missing == 0 if members.digest == own.members.digest else 0 < missing <= len(run.excluded)
         if not within:
             yield "it is about sites that were not in the roster"
     if requirements != plan.published_requirements().info:
