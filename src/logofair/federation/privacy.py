@@ -44,7 +44,7 @@ _Counts: TypeAlias = npt.NDArray[np.int64]
 
 # How far one person moves the counts (L2): one count by 1, or one down and another up.
 _SENSITIVITY = {"add-remove": 1.0, "replace": math.sqrt(2.0)}  # the double nearest to sqrt 2 lies above it
-_PRIVATE, _REHEARSAL = "discrete Gaussian", "discrete Gaussian from a seed (a rehearsal, not private)"
+_PRIVATE, _REHEARSAL = "discrete Gaussian", "discrete Gaussian from a seed"  # a rehearsal, not private
 _LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA, _MOST_DELTA, _MOST_BINS = 1e-4, 100.0, 1e-30, 1e-2, 1024
 # Widths beyond which a rehearsal's table of the distribution stops: what lies outside has mass 1e-32.
 _TAILS = 12
