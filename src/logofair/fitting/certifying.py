@@ -61,7 +61,7 @@ BY_RANK, _HELD_OUT = "by rank", "on rows held out"
 # errors of a row and its limit a margin of 1.64 / sqrt((1 - s) n): together least for s = 0.38, 2% more for a half, and
 # accuracy wants more rows to choose.
 _PARTS = 10
-_CHOOSE = {BY_RANK: 3, _HELD_OUT: 5}
+_PARTS_FOR_CHOICE = {BY_RANK: 3, _HELD_OUT: 5}
 _RATES = (0.05, 0.95)  # margins are reckoned for rates between these: at 0 the normal approximation would need none
 
 
@@ -110,11 +110,13 @@ def split_rows(prepared: Prepared, requirements: Requirements, settings: FitSett
     rng = np.random.default_rng([settings.random_state, 1])
     if rows.people is not None:
         n_cells = len(rows.groups.names) * len(rows.sites.names)
-        chooses = assign_folds_by_person(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _CHOOSE[method]
+        chooses = (
+            assign_folds_by_person(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _PARTS_FOR_CHOICE[method]
+        )
     else:
         order = order_by_cell(rows) if prepared.fitted.held_out is None else prepared.fitted.held_out.order
         chooses = np.empty(rows.scores.size, dtype=bool)
-        chooses[order.rows] = assign_folds(order, _PARTS, rng) < _CHOOSE[method]
+        chooses[order.rows] = assign_folds(order, _PARTS, rng) < _PARTS_FOR_CHOICE[method]
     if not chooses.any():  # fewer rows than parts
         chooses[:] = True
     part = prepare(rows.at(chooses), settings)
@@ -206,7 +208,7 @@ def _rows_needed(
 
     ``errors`` are the standard errors between what is true and the bound.
     """
-    true_gap, share = 0.0 if method == BY_RANK else TRUE_GAP, 1.0 - _CHOOSE[method] / _PARTS
+    true_gap, share = 0.0 if method == BY_RANK else TRUE_GAP, 1.0 - _PARTS_FOR_CHOICE[method] / _PARTS
     known, least = np.clip(rates[~np.isnan(rates)], *_RATES), requirement.relation == ">="
     if math.isnan(bound):
         return None

@@ -24,8 +24,9 @@ from logofair.solvers.problem import Problem
 
 _STEPS = 4  # from the tolerance required down to 0, as long as a promise cannot be made
 _ATTEMPTS = 6  # a target that moves moves others through the global requirement, so it might never be the last
-_NONE = 2.0  # the risk of a promise that is not required or has no rows: it is never made
-_HALF = 1e9  # Beta(1e9, 1e9), taken for a rate that no row was left to place; how far it may be from 1/2 is added
+_NEVER = 2.0  # the risk of a promise that is not required or has no rows: it is never made
+# Beta(1e9, 1e9) is taken for a rate that no row was left to place; how far it may be from 1/2 is added.
+_UNPLACED = 1e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class Ranks:
         """The laws of the true rates at every site."""
         found = RateLaws.by_rank(self.ranks, self.rows)
         unknown = self.rows == 0
-        return RateLaws(np.where(unknown, _HALF, found.yes), np.where(unknown, _HALF, found.no))
+        return RateLaws(np.where(unknown, _UNPLACED, found.yes), np.where(unknown, _UNPLACED, found.no))
 
     @cached_property
     def merged(self) -> RateLaws:
@@ -67,7 +68,7 @@ class Ranks:
     def risks(self) -> Floats:
         """The chances that a gap of new rows exceeds its tolerance; above 1 where no promise can be made or is due."""
         due = self.known & np.isfinite(self.tolerances)
-        found = np.full(due.size, _NONE)
+        found = np.full(due.size, _NEVER)
         found[:-1][due[:-1]] = self.laws.at(due[:-1]).risks(self.tolerances[:-1][due[:-1]])
         if due[-1]:
             room = self.tolerances[-1] - self.unplaced

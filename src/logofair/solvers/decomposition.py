@@ -47,7 +47,7 @@ _SAMPLED_FROM, _SAMPLE, _SAMPLE_TARGET = 20_000, 500, 1e-5
 # nothing, and answers far away take as long as all others together.
 _FIRST_BOX, _BOX_GROWTH = 0.01, 4.0
 # What sites may miss of their best answers: of the optimality gap, and of accuracy as long as there is none.
-_MISSED, _MISSED_FIRST = 0.1, 1e-3
+_MISSED_LATER, _MISSED_FIRST = 0.1, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +266,7 @@ class ExactSolver:
             prices = _next_prices(problem, found, box, in_vain=found.value <= before)
             before, box = found.value, _BOX_GROWTH * box
             for _ in range(_RETREATS):
-                more = self._try(problem, prices, _MISSED * found.optimality_gap)
+                more = self._try(problem, prices, _MISSED_LATER * found.optimality_gap)
                 if more is not None:
                     break
                 prices = 0.5 * (prices + found.centre)  # huge prices drown the sites' gains in rounding

@@ -34,7 +34,7 @@ _MOST_ENTRIES = 4_000_000  # of a dense matrix worth a least-squares step
 _NEGLIGIBLE_SLACK = 1e-8  # requirements that give way by less are met but for rounding
 _NO_PRICE = 1e-9
 _RATIO_STEP = 1e-8  # to which an amount is found by halving
-_FIRST = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
+_FIRST_THRESHOLDS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75)  # thresholds that the corners of the first round accept from
 _MANY_CELLS = 300  # from which on an interior point finds what conflicts several times faster than a simplex
 
 
@@ -183,7 +183,7 @@ class _Program:
         columns.add(every, np.zeros(every.size), np.zeros(every.size))
         gain_u, gain_v = (g.ravel() for g in problem.gain)
         columns.add(every, *problem.cells.best_corner(every, gain_v, gain_u)[1:])
-        for threshold in _FIRST if not all(each.only_tolerances for each in problem.limits) else ():
+        for threshold in _FIRST_THRESHOLDS if not all(each.only_tolerances for each in problem.limits) else ():
             line = np.ones(every.size), np.full(every.size, -threshold)
             columns.add(every, *problem.cells.best_corner(every, *line)[1:])
         return cls(problem, columns, list(_rows(problem, names)))

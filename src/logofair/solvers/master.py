@@ -25,14 +25,14 @@ from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.limits import Layout
 from logofair.solvers.simplex import PIVOT
 
-_OPTIMAL = 1e-12  # a gain below this, over all that a variable can move, is none
-_REFRESH = 50  # pivots after which the inverse is computed anew
-_PIVOTS = 50  # for each row: more than any sound program needs
+_OPTIMALITY_TOLERANCE = 1e-12  # a gain below this, over all that a variable can move, is none
+_REFACTORISE_AFTER = 50  # pivots after which the inverse is computed anew
+_PIVOTS_PER_ROW = 50  # for each row: more than any sound program needs
 # Rows are widened by a hundredth of a certificate's precision and a little more, each by its own: answers that
 # are equal but for rounding can then be mixed at tolerance 0, and no two slacks are stopped by the same step, on which
 # a simplex may turn in circles. Steps that differ by less than a hundredth of that count as one.
-_WIDER = 0.01 * LARGEST_VIOLATION
-_TIE = 0.01 * _WIDER
+_WIDENED = 0.01 * LARGEST_VIOLATION
+_TIE_TOLERANCE = 0.01 * _WIDENED
 
 
 @dataclass(eq=False)
@@ -64,7 +64,7 @@ class Master:
         low, high, slope = (ends[0, kept] for ends in (rows.low, rows.high, rows.slope))
         names, family = np.unique(rows.family[kept], return_inverse=True)
         number, families, bunches = kept.size, names.size, rejecting.size
-        wider = _WIDER * (1.0 + np.arange(number) / max(number, 1))
+        wider = _WIDENED * (1.0 + np.arange(number) / max(number, 1))
         low, high = np.where(np.isinf(high), low - wider, low), high + wider
         # Floors begin below 0 by half the narrowest tolerance, and at 0 under a ratio, which allows no less.
         room = np.where((low == 0.0) & (slope > 0), 0.5 * high, np.where(slope > 0, 0.0, np.inf))
@@ -100,12 +100,12 @@ class Master:
 
     def maximise(self) -> bool:
         """Pivot until nothing improves; whether that came to an end."""
-        for turn in range(1, _PIVOTS * self.basic.size):
-            if turn % _REFRESH == 0 and not self._refresh():
+        for turn in range(1, _PIVOTS_PER_ROW * self.basic.size):
+            if turn % _REFACTORISE_AFTER == 0 and not self._refactorise():
                 return False
             moving, direction = self._entering()
             if moving < 0:
-                return self._refresh()
+                return self._refactorise()
             if not self._move(moving, direction):
                 return False
         return False
@@ -123,7 +123,7 @@ class Master:
     def _outside(self) -> Floats:
         """Which way each basic variable has to go to be within its ends, (rows,): 1 up, -1 down, 0 it is."""
         at = self.value[self.basic]
-        below, above = at < self.lowest[self.basic] - _WIDER, at > self.highest[self.basic] + _WIDER
+        below, above = at < self.lowest[self.basic] - _WIDENED, at > self.highest[self.basic] + _WIDENED
         return below.astype(np.float64) - above
 
     def _basic_gains(self) -> tuple[Floats, bool]:
@@ -139,7 +139,7 @@ class Master:
         able = np.where(reduced > 0, self.value < self.highest, self.value > self.lowest)
         merit = np.where(able, np.abs(reduced) * self.range, 0.0)
         best = int(np.argmax(merit))
-        return best if merit[best] > _OPTIMAL else -1, 1.0 if reduced[best] > 0 else -1.0
+        return best if merit[best] > _OPTIMALITY_TOLERANCE else -1, 1.0 if reduced[best] > 0 else -1.0
 
     def _move(self, moving: int, direction: float) -> bool:
         """Move a variable until a basic one stops it, which leaves, or until its other end; False where nothing does.
@@ -158,7 +158,7 @@ class Master:
         step = float(ratio.min())
         end = self.highest[moving] if direction > 0 else self.lowest[moving]
         own = abs(float(end - self.value[moving]))
-        row = -1 if own <= step else int(np.argmax(np.where(ratio <= step + _TIE, np.abs(falls), -1.0)))
+        row = -1 if own <= step else int(np.argmax(np.where(ratio <= step + _TIE_TOLERANCE, np.abs(falls), -1.0)))
         step = own if row < 0 else float(ratio[row])
         if not np.isfinite(step):
             return False
@@ -173,7 +173,7 @@ class Master:
         self.basic[row] = moving
         return True
 
-    def _refresh(self) -> bool:
+    def _refactorise(self) -> bool:
         """Compute inverse and values from the basis itself; False where it has become singular."""
         try:
             self.inverse = np.asarray(np.linalg.inv(self.matrix[:, self.basic]), dtype=np.float64)

@@ -116,7 +116,7 @@ def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: In
         floor=floor,
         low=low,
         high=high,
-        width=np.where(free, 0.0, np.minimum(high - low, _FAR)),
+        width=np.where(free, 0.0, np.minimum(high - low, _FREE_RANGE)),
         slope=slope,
         done=np.zeros(programs, dtype=bool),
         family=family,
@@ -173,14 +173,15 @@ def refactorise(tableau: Tableau) -> bool:
 
 
 # A reduced gain below this (gains are of order 1) is no improvement; a pivot below that is no pivot.
-_OPTIMAL = 1e-10
+_OPTIMALITY_TOLERANCE = 1e-10
 PIVOT = 1e-9
-_TIE = 1e-12
-_FAR = 1e6  # how far a slack can move that has a limit on one side alone
+_TIE_TOLERANCE = 1e-12
+_FREE_RANGE = 1e6  # how far a slack can move that has a limit on one side alone
 # A basic variable may leave its limits by rounding errors only.
-_WITHIN = 1e-12
-# Rounding errors of the inverse can exceed _OPTIMAL after many pivots; a corner then "improves" on itself for ever.
-_REFRESH = 20
+_FEASIBILITY_TOLERANCE = 1e-12
+# Rounding errors of the inverse can exceed _OPTIMALITY_TOLERANCE after many pivots; a corner then "improves" on itself
+# for ever.
+_REFACTORISE_AFTER = 20
 
 
 @dataclass
@@ -205,7 +206,7 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
     active = np.arange(tableau.done.size)
     work = tableau
     for turn in range(1, pivots + 1):
-        if turn % _REFRESH == 0:
+        if turn % _REFACTORISE_AFTER == 0:
             refactorise(work)
         _pivot(work, price, active, missed)
         left = np.flatnonzero(~work.done)
@@ -213,7 +214,7 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
             break
         # Copying the rest out costs as much as a pivot or so: only when it pays. And before a refresh: programs at rest
         # must not be touched, or a site's last digits would depend on who is solved beside it.
-        refreshing = (turn + 1) % _REFRESH == 0 and left.size < work.done.size
+        refreshing = (turn + 1) % _REFACTORISE_AFTER == 0 and left.size < work.done.size
         if refreshing or left.size < 0.7 * work.done.size:
             if work is not tableau:
                 tableau.put(active, work)
@@ -230,7 +231,9 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     Programs with a variable outside its limits gain by driving it in, and by nothing else.
     """
     # Which way each basic variable has to go to be within its ends: 1 up, -1 down, 0 it is.
-    outside = (work.solution < work.lower - _WITHIN).astype(float) - (work.solution > work.upper + _WITHIN)
+    outside = (work.solution < work.lower - _FEASIBILITY_TOLERANCE).astype(float) - (
+        work.solution > work.upper + _FEASIBILITY_TOLERANCE
+    )
     within = np.asarray(~outside.any(axis=1))
     gain = np.where(within[:, None], work.gain, outside)
     block_price, rate_price = work.prices(gain)
@@ -238,7 +241,7 @@ def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None
     entering = _entering(work, corners, block_price, rate_price)
     # At prices of 1e8 gains are of 1e8, and sums of them off by 1e-7: what promises more is an improvement.
     # (Reduced column by column: numpy's own reductions are slow on short rows.)
-    least = _OPTIMAL * (1.0 + 1e-3 * functools.reduce(np.maximum, np.abs(gain).T))
+    least = _OPTIMALITY_TOLERANCE * (1.0 + 1e-3 * functools.reduce(np.maximum, np.abs(gain).T))
     work.done = (entering.gain <= least) | (within & (entering.missed <= missed) & (entering.drift <= least))
     if work.done.all():
         return
@@ -336,7 +339,7 @@ def _leaving(
     ratio = np.divide(np.maximum(room, 0.0), size, out=np.full(size.shape, np.inf), where=size > PIVOT)
     step = functools.reduce(np.minimum, ratio.T)
     # Among (nearly) equal ratios the largest pivot keeps the inverse accurate.
-    tied = ratio <= step[:, None] + _TIE
+    tied = ratio <= step[:, None] + _TIE_TOLERANCE
     row = np.argmax(np.where(tied, size, -1.0), axis=1)
     pick = np.arange(row.size)
     flips = entering.reach <= step

@@ -53,8 +53,8 @@ from logofair.tradeoff.result import (
 )
 
 _MEASURES = ("gap", "ratio")
-_BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
-_NOTHING = 1e-6  # a gap below this leaves nothing to trade
+_TOLERANCES_BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
+_NO_GAP = 1e-6  # a gap below this leaves nothing to trade
 _MOST_POINTS = 10_000
 _RATIOS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.5)  # the default beside a chosen ratio
 
@@ -158,14 +158,14 @@ def _default_grid(gap: float | None) -> Tolerances:
     >>> _default_grid(0.0)
     (0.0, None)
     """
-    if gap is None or gap < _NOTHING:
+    if gap is None or gap < _NO_GAP:
         return 0.0, None
     power = math.floor(math.log10(gap))
     multiple = math.ceil(gap / 10.0 ** (power - 1))
     last = float(f"{multiple}e{power - 1}")
     last = last if last >= gap else float(f"{multiple + 1}e{power - 1}")
-    steps = [float(f"{digit}e{power - k}") for k in range(_BETWEEN) for digit in (5, 2, 1)]
-    between = [step for step in steps if step < 0.95 * gap][:_BETWEEN]
+    steps = [float(f"{digit}e{power - k}") for k in range(_TOLERANCES_BETWEEN) for digit in (5, 2, 1)]
+    between = [step for step in steps if step < 0.95 * gap][:_TOLERANCES_BETWEEN]
     return 0.0, *sorted(between), *([] if last == 1.0 else [last]), None
 
 
