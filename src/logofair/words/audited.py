@@ -102,15 +102,7 @@ def audit_page(audit: Audit, about: About | None = None) -> Page:
 
 
 def comparison_page(found: Comparison, about: About | None = None) -> Page:
-    """Return the page of two rules on the same rows: the first is before, the second now.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> found = logofair.auditing.compare([1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], sensitive_features=[*"aabb"])
-    >>> comparison_page(found).answers[-2].line
-    '50.0 -> 75.0 % accuracy; could be 39.8 points lost or 89.8 points won'
-    """
+    """Return the page of two rules on the same rows: the first is before, the second now."""
     notion = listed([rate.name for rate in found.second.global_.rates])
     return _page({notion: found.second}, found.second.outcomes, found, about, values=found.as_dict())
 
@@ -204,20 +196,7 @@ def _telling(by_notion: Mapping[str, Audit]) -> dict[str, Audit]:
 
 
 def ratios_page(found: ImpactRatios) -> Page:
-    """Return the page of impact ratios: a table by each column, and one by all of them together.
-
-    Examples
-    --------
-    >>> from logofair.auditing import impact_ratios
-    >>> impact_ratios([1, 0, 1, 1, 0], categories={"sex": ["F", "F", "M", "M", None]})
-    Impact ratios: 5 people.
-    <BLANKLINE>
-    by sex   people   rate in %   ratio   could be
-    F             2        50.0    0.50   0.01 to 1.00
-    M             2       100.0    1.00   0.29 to 1.00
-    1 person of unknown category.
-    <BLANKLINE>
-    """
+    """Return the page of impact ratios: a table by each column, and one by all of them together."""
     first, *others = map(_ratios_table, found.tables)
     sections = (Section("ratios", "By other columns", tuple(others)),) if others else ()
     return Page("Impact ratios", f"Impact ratios: {people(found.people)}.", table=first, sections=sections)

@@ -50,19 +50,7 @@ def policy_page(
     *,
     only: bool = False,
 ) -> Page:
-    """Return the page of a policy, or of the rules at some of its sites and of some groups alone.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=["a", "b", "a", "b"], calibration="none")
-    >>> print(policy_page(solution.policy, only=True).text())
-    This policy: made from 4 people, for a and b.
-    <BLANKLINE>
-    accepted from a score of     a     b
-    everybody                  0.5   0.5
-    <BLANKLINE>
-    """
+    """Return the page of a policy, or of the rules at some of its sites and of some groups alone."""
     sites = list(range(len(policy.sites))) if sites is None else list(sites)
     groups = list(range(len(policy.groups))) if groups is None else list(groups)
     info, word = policy.info, site_word(None if policy.info.columns is None else policy.info.columns.site)
