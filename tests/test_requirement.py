@@ -51,6 +51,11 @@ requirements = st.one_of(
     built("difference", st.tuples(rates, share_rates), st.tuples(populations, populations), ["<=", ">="], shares),
     built("accepted", st.just(()), st.just(()), ["<=", ">=", "="], shares | st.integers(1, 10**9).map(People)),
     built("precision", st.just(()), populations.map(lambda who: (who,)), ["<=", ">="], shares, today=False),
+    *(
+        built(f"{name} loss{against}", st.just(()), st.just(()), ["<="], shares, today=False)
+        for name in ("accuracy", "cost")
+        for against in ("", " from unconstrained")
+    ),
 )
 
 
@@ -118,7 +123,11 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
 @pytest.mark.parametrize(
     ("text", "pattern"),
     [
-        ("", "the end stands where 'equalized odds', 'selection rate'.*'accepted' or 'precision of' may"),
+        ("", "the end stands where 'equalized odds', 'selection rate'.*'accepted', 'precision of', 'accuracy loss'"),
+        ("accuracy loss >= 0.1 overall", "'>=' stands where '<=' or 'from unconstrained' may"),
+        ("accuracy loss <= today overall", "'today' stands where a number may"),
+        ("accuracy loss <= 2 overall", "a bound of 2; rates lie between 0 and 1"),
+        ("cost loss <= -1 overall", "a cost loss of -1; it is 0 or more"),
         ("selecton rate gap <= 0.02 overall", r"'selecton' stands where .*did you mean 'selection rate'"),
         ("selection rate gap < 0.02 overall", r"'<' stands where '<=' may \(did you mean '<='\?\)"),
         ("selection rate gap >= 0.02 overall", "'>=' stands where '<=' may"),
@@ -147,7 +156,7 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
         ("selection rate ratio >= 1.2 overall", "a ratio of 1.2; it is above 0 and at most 1"),
         ("selection rate >= 60 overall", "a bound of 60; rates lie between 0 and 1"),
         ("benefit ratio >= 0.5 overall", "a ratio compares shares of people"),
-        ("cost gap <= 0.5 overall", "'cost' stands where"),
+        ("cost gap <= 0.5 overall", "'gap' stands where 'loss'.* may"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_at_its_word(text, pattern):

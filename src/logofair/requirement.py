@@ -7,7 +7,8 @@
     true positive rate of women >= 0.7 per site            false positive rate of women <= today overall
     selection rate of women - selection rate of everyone >= -0.02 overall
     accepted <= 0.2 overall                                accepted = 150 people at Oslo
-    precision of women >= 0.6 overall
+    precision of women >= 0.6 overall                      accuracy loss <= 0.01 per site
+    cost loss from unconstrained <= 0.05 per site
 
 The sentence is the same in Python, on the command line, in a federation's plan, in a policy's file and on every page.
 The grammar is two tables: what is measured, each with the relations and bounds it may have (:data:`_MEASURES`), and
@@ -93,6 +94,11 @@ _MEASURES = {
     "rate": _Measure(("RATE of WHO", "RATE"), ("<=", ">=")),
     "accepted": _Measure(("accepted",), ("<=", ">=", "="), ("PEOPLE people", "NUMBER", TODAY)),
     "precision": _Measure(("precision of WHO",), ("<=", ">="), ("NUMBER",)),
+    **{
+        loss: _Measure((loss,), ("<=",), ("NUMBER",))
+        for name in ("accuracy", "cost")
+        for loss in (f"{name} loss", f"{name} loss from unconstrained")
+    },
 }
 _ODDS = EQUALIZED_ODDS.name.replace("_", " ")
 # With what each means; where that is nothing, it is what the words in it are read as.
@@ -108,7 +114,7 @@ _PHRASES: dict[str, dict[str, tuple[Any, ...]]] = {
     },
 }
 # What a bare word cannot be; those of requirements that are yet to come are kept free for them.
-_LATER = {"by", "and", "all", "accuracy", "cost", "loss", "from", "unconstrained"}
+_LATER = {"by", "and", "all"}
 _KEYWORDS = frozenset(
     word
     for text in (*(" ".join(m.subjects + m.bounds) for m in _MEASURES.values()), *map(" ".join, _PHRASES.values()))
@@ -129,11 +135,13 @@ class Requirement(Condensed):
 
     Parameters
     ----------
-    measure : {"gap", "ratio", "rate", "difference", "accepted", "precision"}
+    measure : {"gap", "ratio", "rate", "difference", "accepted", "precision", "accuracy loss", "cost loss", ...}
         The largest rate of any group less the smallest; the smallest divided by the largest; a rate; one less another;
-        the share of all people that is accepted; the share of the accepted that is positive.
+        the share of all people that is accepted; the share of the accepted that is positive; what accuracy or cost per
+        person loses against the best rule that meets each site's own requirements, or (``... from unconstrained``, and
+        over all sites) against the unconstrained rule.
     rates : tuple of Rate
-        The rates: several for a gap or a ratio of each, two for a difference, none for ``accepted`` and ``precision``.
+        The rates: several for a gap or a ratio of each, two for a difference, otherwise none.
     who : tuple of tuple of str
         Whose rates, each the group that the people belong to, ``()`` for everyone. None at all: each group by itself.
     relation : {"<=", ">=", "="}
@@ -177,6 +185,21 @@ class Requirement(Condensed):
             )
         own_rates(self.rates)
         object.__setattr__(self, "bound", _checked_bound(self.measure, self.rates, self.bound))
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether it limits what is lost of the objective."""
+        return "loss" in self.measure
+
+    @property
+    def needs_unconstrained(self) -> bool:
+        """Whether it compares a rule with the unconstrained one."""
+        return self.bound == TODAY or self.is_loss
+
+    @property
+    def is_loss_inside(self) -> bool:
+        """Whether it limits what a site loses against the best rule that meets the site's own requirements."""
+        return self.is_loss and "unconstrained" not in self.measure and not self.scope.is_global
 
     @classmethod
     def parse(cls, text: str, rates: Iterable[Rate] = ()) -> Requirement:
@@ -262,6 +285,10 @@ def _checked_bound(measure: str, rates: Sequence[Rate], bound: _Bound) -> _Bound
             f"require: got a gap of {number:g}; it is at least 0, and below 1 between shares of people: write 0.02 for "
             "2 points."
         )
+    if measure.startswith("cost"):
+        if number < 0.0:
+            raise InputError(f"require: got a cost loss of {number:g}; it is 0 or more, per person.")
+        return number + 0.0  # no -0.0
     if shares and not (-1.0 if measure == "difference" else 0.0) <= number <= 1.0:
         raise InputError(
             f"require: got a bound of {number:g}; rates lie between 0 and 1: write 0.6 for 60 percent, or 'today'."

@@ -7,7 +7,7 @@ objects as the sentences do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
@@ -18,7 +18,7 @@ import numpy as np
 from logofair.columns.checks import Floats, Label, nearest_name, shown
 from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
-from logofair.costs import Costs, read_costs
+from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Notion, Rate, as_number, named_notion, sides
 from logofair.records import InBrief
@@ -83,6 +83,11 @@ class Holding:
     bounds: Floats  # at every site; NaN: what it is today
 
     @property
+    def relation(self) -> str:
+        """How the rate or combination is to its bound: of a loss, what is gained has to be at least so much."""
+        return ">=" if self.requirement.is_loss else self.requirement.relation
+
+    @property
     def measure(self) -> str:
         """What is measured: "gap", "ratio", "rate" (of groups) or "combination"."""
         measure = self.requirement.measure
@@ -120,6 +125,8 @@ class Requirements:
 
     ``sites`` is (None,) where there are none. ``costs`` None: accuracy counts. ``people`` is how many rows every site
     has, for bounds in people. ``looked_at`` are the rates that are shown inside sites and over all, required or not.
+    ``best`` is what the best rules that meet the sites' own requirements gain per person over rejecting everybody, for
+    losses inside sites.
     """
 
     items: tuple[Requirement, ...]
@@ -128,6 +135,7 @@ class Requirements:
     costs: Costs | None = None
     people: tuple[float, ...] = ()
     looked_at: tuple[tuple[Rate, ...], tuple[Rate, ...]] = ((), ())
+    best: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse names of groups and sites that there are not."""
@@ -170,12 +178,17 @@ class Requirements:
         """Some of them."""
         return replace(self, items=tuple(items))
 
+    @property
+    def of_sites_alone(self) -> Requirements:
+        """What sites require of themselves, but for what they may lose."""
+        return self.only(item for item in self.items if not (item.is_loss or item.scope.is_global))
+
     def merged(self) -> Requirements:
         """The same for one site that holds all rows: what is required of single sites by name has no place there."""
         rates = tuple(dict.fromkeys((*self.looked_at[0], *self.looked_at[1])))
         return replace(
             self,
-            items=tuple(replace(item, scope=Scope("per site")) for item in self.items if item.scope.where != "at"),
+            items=tuple(_merged(item) for item in self.items if item.scope.where != "at" and not item.is_loss_inside),
             sites=(None,),
             people=(sum(self.people),) if self.people else (),
             costs=None if self.costs is None else self.costs.mean(),
@@ -194,6 +207,9 @@ class Requirements:
         for side, item in product(found, self.items):
             at = self._at(item, side)
             if not at.any():
+                continue
+            if item.is_loss:
+                found[side] += self._losses(item, side, at)
                 continue
             if item.bound == TODAY:
                 bounds = np.full(at.size, np.nan)
@@ -217,6 +233,26 @@ class Requirements:
             else:
                 found[side].append(Holding(item, _combined(item, numbers), None, at, bounds))
         return found
+
+    def _losses(self, item: Requirement, side: str, at: Booleans) -> Iterator[Holding]:
+        """What a loss limits: the gain over rejecting everybody, at the costs of every site."""
+        costs = ACCURACY if self.costs is None else self.costs
+        if item.measure.startswith("cost") != (self.costs is not None):
+            count, given = ("accuracy", "without") if self.costs is None else ("cost", "with")
+            raise InputError(
+                f"require: {str(item)!r}: {given} costs= rules are judged by {count}; write '{count} loss'."
+            )
+        if side == "global" and not costs.same_everywhere:
+            raise InputError(f"require: {str(item)!r}: costs differ between sites; limit the cost loss per site.")
+        bounds = np.full(at.size, np.nan)
+        if item.is_loss_inside and self.best:
+            bounds = np.array(self.best) - float(item.bound)  # type: ignore[arg-type]
+        accepted, rejected = costs.wrongly_accepted, costs.wrongly_rejected
+        pairs = np.broadcast_to(np.column_stack([accepted, rejected]), (at.size, 2))
+        for pair in np.unique(pairs, axis=0):
+            gain = Rate("gain", -float(pair[0]), float(pair.sum()), (1.0, 0.0))
+            here = at & (pairs == pair).all(axis=1)
+            yield Holding(item, Combination("gain", ((1.0, gain, None),)), None, here, bounds)
 
     def _at(self, item: Requirement, side: str) -> Booleans:
         """At which sites a requirement holds on a side; over all sites it is one place."""
@@ -251,6 +287,13 @@ class Requirements:
         """The same as files hold it."""
         counted = any(isinstance(item.bound, People) for item in self.items)
         return RequirementsInfo(self.items, self.looked_at, self.people if counted else (), self.costs)
+
+
+def _merged(item: Requirement) -> Requirement:
+    """What holds over all sites, or inside each, as what holds inside the only one."""
+    unconstrained = item.is_loss and "unconstrained" not in item.measure
+    measure = f"{item.measure} from unconstrained" if unconstrained else item.measure
+    return replace(item, measure=measure, scope=Scope("per site"))
 
 
 def _combined(item: Requirement, groups: Sequence[int | None]) -> Combination:
@@ -398,7 +441,7 @@ loosening 'selection rate >= 0.3 overall' alone is not enough.
 
 def allows_rejecting(item: Requirement) -> bool:
     """Whether a rule that rejects everybody, whose rates are all 0, meets a requirement."""
-    if item.measure in ("gap", "ratio", "precision"):
-        return True
+    if item.measure in ("gap", "ratio", "precision") or item.is_loss:
+        return not item.is_loss
     least = item.bound if isinstance(item.bound, float) else 1.0
     return item.bound != TODAY and (least >= 0.0 if item.relation == "<=" else least <= 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,15 +21,21 @@ from support.sentences import asking
 
 def check_proof(required: Required, error: InfeasibleError) -> None:
     """Those named cannot be met together, all but one of them can, and each has to give way by just so much."""
-    few, every = set(error.conflict), required.binding()
+    own = [item for item in required.items if not item.is_loss and not item.scope.is_global]
+    held = set(own) if any(item.is_loss_inside for item in required.items) else set()
+    few = set(error.conflict)
+    if few & held:  # sites cannot do what they require of themselves, whatever they may lose
+        required, held = replace(required, items=own), set()
+    every = required.binding()
     # Where chances are extreme a program is exact to 1e-7 at best, which a price of millions makes any amount.
     rounding = dict.fromkeys(every, 1e-7 if required.extreme else 0.0)
     assert few <= every
-    assert not required.possible(few)
+    # Beside losses against what sites can do by themselves, what these require of themselves is held.
+    assert not required.possible(few | held)
     # Precision of next to nobody is met but for rounding: what has to give way is then less exact.
     steep = required.extreme or any(item.measure == "precision" for item in every)
     for item in few:
-        assert required.possible(few - {item}, rounding)
+        assert required.possible((few - {item}) | held, rounding)
         amount, step = error.least_relaxation[item], 1e-4 if steep else 1e-6
         if amount is None:
             assert not required.possible(every - {item})
@@ -103,6 +110,109 @@ def test_many_sentences_of_every_form_are(first):
 
 def test_precision_is_required_as_a_program_over_rows_requires_it():
     assert 5 < sum(check(Required.spoken(seed, forms=8)) for seed in range(100, 130)) < 30
+
+
+def test_losses_are_limited_as_a_program_over_rows_limits_them():
+    assert 5 < sum(check(Required.spoken(seed, forms=9)) for seed in range(200, 230)) < 30
+
+
+def lender(n=3000, seed=0):
+    """People at three sites, of which two have the sexes further apart."""
+    rng = np.random.default_rng(seed)
+    sex, site = rng.choice(["F", "M"], n), rng.choice(["Bern", "Lyon", "Oslo"], n)
+    score = rng.beta(1 + (sex == "M") * (1 + (site == "Oslo")), 2)
+    return score, (rng.random(n) < score).astype(int), {"sensitive_features": sex, "sites": site}
+
+
+def test_what_a_site_loses_is_counted_against_the_best_rule_that_meets_its_own_limits():
+    score, label, columns = lender()
+    asked = ["selection rate gap <= 0.1 per site", "selection rate gap <= 0.02 overall"]
+    given = {"calibration": "none", "pooling": "none", "local_tolerance": None, "global_tolerance": None, **columns}
+    (free, alone, fair, shared) = (
+        logofair.fit(score, label, require=require, **given)
+        for require in ([], asked[:1], asked, [*asked, "accuracy loss <= 0.008 per site"])
+    )
+
+    def accuracies(solution):
+        chance = solution.policy.probabilities(score, **columns)
+        right = score * chance + (1 - score) * (1 - chance)
+        return np.array([right[columns["sites"] == site].mean() for site in solution.policy.sites])
+
+    lost = accuracies(alone) - accuracies(fair)
+    assert lost.max() > 0.009  # being fair over all costs some sites more than others
+    found = [each for each in shared.proved if each.requirement.is_loss]
+    assert [each.after for each in found] == pytest.approx(accuracies(alone) - accuracies(shared), abs=1e-9)
+    assert [each.before for each in found] == pytest.approx(accuracies(alone) - accuracies(free), abs=1e-9)
+    assert max(each.after for each in found) == pytest.approx(0.008, abs=1e-9)
+    assert {each.state for each in found} == {"met"}
+    assert shared.certificate.holds
+    assert shared.certificate.primal < fair.certificate.primal
+    tight = "accuracy loss <= 0.0001 per site"
+    with pytest.raises(InfeasibleError, match="what is required inside sites being held") as conflict:
+        logofair.fit(score, label, require=[*asked, tight], **given)
+    (least,) = (each for item, each in conflict.value.least_relaxation.items() if item.is_loss)
+    logofair.fit(score, label, require=[*asked, f"accuracy loss <= {0.0001 + least + 1e-6:.8f} per site"], **given)
+    with pytest.raises(InfeasibleError):
+        logofair.fit(score, label, require=[*asked, f"accuracy loss <= {0.0001 + least - 1e-5:.8f} per site"], **given)
+
+
+def test_what_is_lost_on_other_rows_has_the_interval_of_the_paired_comparison():
+    score, label, columns = lender()
+    half = np.arange(score.size) < score.size // 2
+    parts = [{name: each[which] for name, each in columns.items()} for which in (half, ~half)]
+    asked = [
+        "selection rate gap <= 0.05 per site",
+        "selection rate gap <= 0.02 overall",
+        "accuracy loss <= 0.05 overall",
+    ]
+    asked += ["accuracy loss <= 0.03 per site"]
+    solution = logofair.fit(score[half], label[half], require=asked, random_state=0, **parts[0])
+    tested = solution.test(score[~half], label[~half], **parts[1]).tested
+    over_all, *inside = (each for each in tested.outcomes if each.requirement.is_loss)
+    assert over_all.before == 0.0
+    assert over_all.after == pytest.approx(-tested.accuracy, abs=1e-12)
+    assert over_all.low <= -tested.accuracy.high + 2e-3
+    assert over_all.high == pytest.approx(-tested.accuracy.low, abs=2e-3)
+    assert len(inside) == 3
+    assert all(each.low < each.after < each.high for each in inside)
+    assert all(each.high - each.low < 0.1 for each in inside)
+    known = logofair.audit(
+        None, label[~half], scores=score[~half], policy=solution.policy, **parts[1]
+    ).outcomes  # a policy's file does not hold the best rules of its sites by themselves
+    assert [each.state for each in known if each.requirement.is_loss_inside] == ["not measured"] * 3
+    assert [each.after for each in known if each.requirement.is_loss][:1] == [over_all.after]
+
+
+@pytest.mark.parametrize(
+    ("require", "more", "said"),
+    [
+        ("cost loss <= 0.1 overall", {}, "without costs= rules are judged by accuracy; write 'accuracy loss'"),
+        ("accuracy loss <= 0.1 overall", {"costs": (1, 3)}, "with costs= rules are judged by cost; write 'cost loss'"),
+        (
+            "cost loss <= 0.1 overall",
+            {"costs": {"Bern": (1, 3), "Lyon": (1, 1), "Oslo": (1, 1)}},
+            "costs differ between sites; limit the cost loss per site",
+        ),
+    ],
+)
+def test_a_loss_is_of_what_rules_are_judged_by(require, more, said):
+    score, label, columns = lender(200)
+    with pytest.raises(InputError, match=said):
+        logofair.fit(score, label, require=require, **more, **columns)
+    with pytest.raises(InputError, match="losses compare with a policy's unconstrained rule"):
+        logofair.audit(label, label, require="accuracy loss <= 0.1 overall", **columns)
+    with pytest.raises(InputError, match="is known to logofair"):
+        logofair.frontier(score, label, require="accuracy loss <= 0.1 per site", **columns)
+
+
+def test_costs_of_sites_may_differ_where_each_limits_its_own_loss():
+    score, label, columns = lender(600)
+    costs = {"Bern": (1, 3), "Lyon": (1, 1), "Oslo": (2, 1)}
+    asked = ["selection rate gap <= 0.1 overall", "cost loss <= 0.02 per site"]
+    given = {"costs": costs, "calibration": "none", "pooling": "none", **columns}
+    solution = logofair.fit(score, label, require=asked, **given)
+    assert solution.certificate.holds
+    assert {each.state for each in solution.proved if each.requirement.is_loss} == {"met"}
 
 
 def test_of_nobody_accepted_a_precision_says_nothing_and_is_warned_of():

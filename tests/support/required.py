@@ -117,7 +117,7 @@ class Required:
     def spoken(cls, seed: int, forms: int = 7) -> Required:
         """A small random problem of sentences of some forms, at any sites: about one in five cannot be met.
 
-        Seven forms are of rates alone; with eight there is precision as well.
+        Seven forms are of rates alone; with eight there is precision as well, with nine losses.
         """
         rng = np.random.default_rng(seed)
         n_groups, n_sites, n = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(20, 80))
@@ -153,6 +153,9 @@ class Required:
                 texts.append(f"{rate} of {who()} - {other} of {who()} {relation} {number(low, high)} {where()}")
             elif form == 5:
                 texts.append(f"accepted <= {number(0.2, 0.9)} {where()}")
+            elif form == 8:
+                against = one(["", " from unconstrained"])
+                texts.append(f"LOSS loss{against} <= {0.15 * rng.random():.3f} {where()}")
             elif form == 7:
                 relation, low, high = (">=", 0.3, 0.95) if rng.random() < 0.7 else ("<=", 0.4, 0.9)
                 bound = f"{low + (high - low) * rng.random():.2f}"
@@ -161,6 +164,7 @@ class Required:
                 texts.append(f"accepted = {int(rng.integers(1, n // (2 * n_sites)))} people {where()}")
         chances = np.round(rng.random(n), int(rng.integers(1, 4)))
         costs = (float(rng.choice([0.5, 1, 2])), float(rng.choice([0.3, 1, 3]))) if rng.random() < 0.3 else None
+        texts = [text.replace("LOSS", "accuracy" if costs is None else "cost") for text in texts]
         return cls(chances, groups, sites, list(dict.fromkeys(map(Requirement.parse, texts))), costs)
 
     @property
@@ -314,6 +318,12 @@ class Required:
                 looser = float(item.bound) + sign * more  # type: ignore[arg-type]
                 yield sign * people * (self.chances - looser), more if more <= 1e-8 else 0.0
             return
+        if item.is_loss:
+            lost = (accepted * (1 - self.chances) - rejected * self.chances) * self.mass * inside
+            lost = lost / (self.mass * inside).sum()
+            least = float(lost @ today) if not item.is_loss_inside else self._best_inside(lost, inside)
+            yield lost, least + float(item.bound) + more  # type: ignore[arg-type]
+            return
         for value in self._values(item, inside):
             bound = item.bound
             if isinstance(bound, People):
@@ -323,6 +333,14 @@ class Required:
                 yield value, bound + more
             if item.relation in (">=", "="):
                 yield -value, more - bound
+
+    def _best_inside(self, lost: np.ndarray, inside: np.ndarray) -> float:
+        """The least that the best rule loses which meets what a site requires of itself."""
+        own = [item for item in self.items if not (item.is_loss or item.scope.is_global)]
+        alone = Required(self.chances, self.groups, self.sites, own, self.costs, self.weights)
+        rows = [row for row in alone._rows({}) if not row[0][~inside].any()]
+        found = self._solved(lost, rows)
+        return 0.0 if found is None else found
 
     def _values(self, item: Requirement, inside: np.ndarray) -> Iterator[np.ndarray]:
         """What is measured, as weights of the rows' chances of acceptance."""

@@ -40,7 +40,7 @@ from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 from logofair.progress import Stages
-from logofair.requirement import TODAY, Requirement, read_requirements
+from logofair.requirement import Requirement, read_requirements
 from logofair.requirements import Requirements, short_way
 
 if TYPE_CHECKING:
@@ -186,9 +186,10 @@ def examine(
     rules, rows, dropped = _count_rows(files, columns, threshold, progress)
     tally, groups, sites = rules.after, rules.groups, rules.sites
     priced = _costs(costs, Codes(sites, np.zeros(0, dtype=np.int32)), None)
-    if any(item.bound == TODAY for item in wanted or ()):
+    if any(item.needs_unconstrained for item in wanted or ()):
         raise InputError(
-            "--require: today is what a policy gives that nothing is required of; add --policy, or a number."
+            "--require: today and losses compare with what a policy gives that nothing is required of; add --policy, "
+            "or require something else."
         )
     required = Requirements(wanted or (), sites, groups, people=tuple(tally.mass.sum(axis=(1, 2)).tolist()))
     measured = [each for each in notions if tally.labelled or not each.needs_labels]
@@ -318,12 +319,15 @@ def _outcomes(
     else:
         people = np.bincount(checked.site.codes, checked.weight, minlength=len(names[1]))
         required, known = Requirements(wanted, *names[::-1], people=tuple(map(float, people))), names[1]
-    if any(each.bound == TODAY for each in required.items):
+    if any(each.needs_unconstrained for each in required.items):
         first = _chances(policy, rows, "", unconstrained=True)[0]
         of_today = CountedRules.of(first, checked.chance, checked.columns)
+        of_today = replace(of_today, costs=policy_costs(policy, checked.site.names))
     comparisons = count_comparisons(required.items, counted)
     given: dict[str, Any] = {"known": known or names[1], "shares": required.shares, "comparisons": comparisons}
-    found = [judge([each], of_today if each.bound == TODAY else counted, TEST_ROWS, **given) for each in required.items]
+    found = [
+        judge([each], of_today if each.needs_unconstrained else counted, TEST_ROWS, **given) for each in required.items
+    ]
     return Outcomes(tuple(outcome for each in found for outcome in each))
 
 

@@ -21,6 +21,7 @@ from logofair.auditing.chance import TAIL, count_pairs, pair_figure, pair_limits
 from logofair.auditing.measure import Changes, Tally, as_one_site, counts_rows, tally_of, value_of
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
+from logofair.costs import ACCURACY, Costs
 from logofair.notions import DEMOGRAPHIC_PARITY, Rate
 from logofair.outcomes import (
     CALIBRATION_ROWS,
@@ -47,7 +48,9 @@ class CountedRules:
     """Tallies of the rule that is judged (``after``) and, where it is known, of the unconstrained rule (``before``).
 
     ``changes`` count the rows that the two rules decide differently, inside sites and over all: without them the
-    distance from a limit "today" has no interval. ``sites`` is (None,) where there are none.
+    distance from a limit "today" has no interval, nor has a loss. ``sites`` is (None,) where there are none. ``costs``
+    are those of errors (None: accuracy counts). ``best``: the best rules that meet what sites require of themselves, as
+    the rule ``before``, where losses inside sites are limited and they are known.
     """
 
     after: Tally
@@ -55,6 +58,8 @@ class CountedRules:
     sites: tuple[Label | None, ...]
     before: Tally | None = None
     changes: tuple[Changes, Changes] | None = None
+    costs: Costs | None = None
+    best: CountedRules | None = None
 
     @classmethod
     def of(cls, before: Floats, after: Floats, rows: tuple[Any, ...], *, changes: bool = True) -> CountedRules:
@@ -69,7 +74,8 @@ class CountedRules:
         """The same rows as of one site."""
         before = None if self.before is None else self.before.merged()
         changes = None if self.changes is None else (self.changes[1], self.changes[1])
-        return CountedRules(self.after.merged(), self.groups, (None,), before, changes)
+        costs = None if self.costs is None else self.costs.mean()
+        return CountedRules(self.after.merged(), self.groups, (None,), before, changes, costs)
 
     def members(self, population: Population) -> Booleans:
         """Which groups belong to a population; the empty one is everyone."""
@@ -335,6 +341,8 @@ def compared(requirement: Requirement, rules: CountedRules) -> Compared:
     """The shares that a requirement compares: of all groups, or of the one population it is about."""
     if requirement.measure == "difference":
         return _difference(requirement, rules)
+    if requirement.is_loss:
+        return _loss(requirement, rules)
     if requirement.measure == "precision":
         rules = replace(rules, after=rules.after.of_accepted, before=rules.before and rules.before.of_accepted)
     place = list(range(len(rules.groups)))
@@ -425,6 +433,32 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
     called, known = (requirement.rates[0].name,), np.array([[all(map(counts_rows, rates))]])
     figures = before[None], after[None], rows[None], rows[None].astype(float)
     return Compared(requirement, called, names, *figures, own, known)
+
+
+def _loss(requirement: Requirement, rules: CountedRules) -> Compared:
+    """What each person loses on average against another rule: unconstrained, or the best that each site could have.
+
+    Against the unconstrained rule, which decides on the same rows, its interval is that of the change.
+    """
+    costs, every = ACCURACY if rules.costs is None else rules.costs, [0] * len(rules.groups)
+    worth = np.stack([costs.gain(np.full(len(rules.sites), label)) for label in (0.0, 1.0)], axis=-1)
+
+    def gained(tally: Tally | None) -> Floats:
+        if tally is None or not tally.labelled:
+            return np.full(len(rules.sites), np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((tally.accepted.sum(1) * worth).sum(-1) / tally.mass.sum((1, 2)))
+
+    other, (rate,) = rules.best if requirement.is_loss_inside else rules, rates_of(requirement)
+    first, changes = (None, None) if other is None else (other.before, other.changes)
+    before, after = ((gained(first) - gained(each))[None, :, None] for each in (rules.before, rules.after))
+    limits: Limits = partial(_limits_of_change, np.full(after.shape, np.nan), None, (-np.inf, np.inf))
+    if changes is not None and rules.after.labelled:
+        mean, error = (each[None] for each in changes[0].gathered(every, 1).gains(worth))
+        limits = partial(_limits_of_change, np.zeros_like(after), (-mean, error), (-np.inf, np.inf))
+    tally = rules.after.gathered(every, 1)
+    rows, people = tally.rows_behind(rate)[None], tally.effective_rows(rate)[None]
+    return Compared(requirement, (requirement.measure,), [()], before, after, rows, people, limits, np.array([[True]]))
 
 
 def _mix_errors(requirement: Requirement, rules: CountedRules, tail: Floats) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ from logofair.columns.checks import Binary, Floats
 from logofair.columns.labels import Codes, one_site
 from logofair.columns.segments import Indices
 from logofair.costs import Costs
-from logofair.notions import Rate
+from logofair.notions import DEMOGRAPHIC_PARITY, Rate
 
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
 _NOBODY = 1e-9  # a share that is accepted by rounding alone
@@ -408,13 +408,21 @@ class Changes:
 
     def rates(self, rate: Rate) -> tuple[Floats, Floats]:
         """Change of a rate by (site, group), and its squared standard error; NaN where undefined."""
-        counting = counting_labels(rate)
-        mass = self.rises.mass[..., counting].sum(-1)
+        counts = np.isin([0, 1], counting_labels(rate)).astype(float)
+        return self._mean(counts, counts, self.rises.effective_rows(rate))
+
+    def gains(self, worth: Floats) -> tuple[Floats, Floats]:
+        """The same of what accepting a row of each label is worth, (sites, labels), per person."""
+        people = self.rises.effective_rows(DEMOGRAPHIC_PARITY.rates[0])
+        return self._mean(worth[:, None], np.ones(2), people)
+
+    def _mean(self, worth: Floats, counts: Floats, people: Floats) -> tuple[Floats, Floats]:
+        """The mean change of rows that count, by label, and its squared standard error; ``worth``: of a change."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = (self.rises.accepted - self.falls)[..., counting].sum(-1) / mass
-            people = self.rises.effective_rows(rate)
+            mass = (self.rises.mass * counts).sum(-1)
+            mean = ((self.rises.accepted - self.falls) * worth).sum(-1) / mass
             # One change more than was seen, either way: without it nothing seen would mean nothing possible.
-            variance = (self.squared[..., counting].sum(-1) / mass**2) * people + 1.0 / people
+            variance = ((self.squared * worth**2).sum(-1) / mass**2) * people + (worth**2).max(-1) / people
             return mean, np.maximum(variance - mean * mean, 0.0) / people
 
 

@@ -6,7 +6,7 @@ The difference of a figure has the interval that pairing allows: chance in who w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from logofair.errors import InputError
 from logofair.notions import Notion, Rate, named_notion, sides
 from logofair.outcomes import TEST_ROWS
 from logofair.policy.policy import Policy
-from logofair.requirement import TODAY, Requirement
+from logofair.requirement import Requirement
 from logofair.requirements import Requirements, make_requirements
 
 _MOST_CELLS = 20_000_000  # more (site, group) pairs than this are ids passed by mistake
@@ -122,12 +122,13 @@ def audit(
         required = make_requirements(require, measured, *tolerances, rows.site, rows.group.names)
     else:
         required, there = policy_requirements(policy, *names)
-    of_today = [str(item) for item in required.items if item.bound == TODAY]
+    of_today = [str(item) for item in required.items if item.needs_unconstrained]
     if policy is not None:
         rules = CountedRules.of(before, rows.chance, rows.columns, changes=bool(of_today))
     elif of_today:
         raise InputError(
-            f"require: {of_today[0]!r}: 'today' is what a policy's unconstrained rule gives; pass policy=, or a number."
+            f"require: {of_today[0]!r}: 'today' and losses compare with a policy's unconstrained rule; pass policy=, "
+            "or require something else."
         )
     else:
         rules = CountedRules(tally_of(rows.chance, *rows.columns), *names)
@@ -193,6 +194,7 @@ def _audited(
     """
     items = tuple(requirements)
     comparisons = count_comparisons(items, rules, local, global_)
+    rules = replace(rules, costs=others.get("costs"))
     outcomes = judge(items, rules, TEST_ROWS, known=known, shares=shares, comparisons=comparisons)
     names = rules.groups, rules.sites
     return Audit.of(rules.after, *names, local, global_, comparisons=comparisons, outcomes=outcomes, **others)
@@ -340,12 +342,15 @@ def compared_audits(
     requirements: tuple[Requirement, ...] = (),
     known: tuple[Label | None, ...] | None = None,
     shares: Mapping[Requirement, float] | None = None,
+    best: Floats | None = None,
 ) -> Comparison:
     """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
 
-    The second is judged by requirements, as by `_audited`, the first being the unconstrained rule.
+    The second is judged by requirements, as by `_audited`, the first being the unconstrained rule; ``best``: chances by
+    the best rules that meet what sites require of themselves, where they are known.
     """
     rules = CountedRules.of(before, after, rows)
+    rules = rules if best is None else replace(rules, best=CountedRules.of(best, after, rows))
     assert rules.before is not None
     assert rules.changes is not None
     second = _audited(rules, local, global_, requirements, known, shares, costs=costs)

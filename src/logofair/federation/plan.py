@@ -288,6 +288,11 @@ class Plan:
         for item in self.require:
             if item.measure in ("gap", "ratio") and item.bound == TODAY:
                 raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
+            if item.is_loss:
+                raise InputError(
+                    f"require: {str(item)!r}: a loss is not required in a federation, whose messages do not hold what "
+                    "sites could do by themselves; require it in logofair.fit, or limit the gaps less."
+                )
         _check_choices(self)
         if self.secure or self.privacy is not None:  # a prior would be a second look at the rows, and hold single ones
             object.__setattr__(self, "pooling", "none")

@@ -42,6 +42,7 @@ from logofair.fitting.solving import (
     prepare,
     solve,
     solve_prepared,
+    with_best,
     with_fitted,
 )
 from logofair.notions import Rate, as_number
@@ -186,6 +187,8 @@ def _statements(requirements: Requirements, problem: Problem) -> list[_Statement
                     known = np.zeros_like(known)
                 elif today and each.measure == "rate":
                     known = defined[:, own, k]
+                if item.is_loss:  # which is of the rule that is fitted as much as of the rows
+                    bounds = np.full_like(bounds, np.nan)
                 fixed = np.where(each.at & known, bounds, np.nan) if today else np.where(each.at, bounds, np.nan)
                 found.append(_Statement(item, side, of_rate, k, group, np.asarray(each.at), fixed))
     return found
@@ -247,7 +250,7 @@ def certify_for_new_rows(
     tried on the same split. On rows held out every trial is a look at the rows that test.
     """
     solved = solve_prepared(split.prepared, requirements, settings)
-    problem = make_problem(requirements, split.part.cells)
+    problem = make_problem(with_best(requirements, split.part.cells, settings.basis)[0], split.part.cells)
     statements, error = _statements(requirements, problem), 1.0 - confidence
     if split.method == BY_RANK:
         rules, found, together, largest = _by_rank(split, statements, problem, solved.mixtures, error, settings)

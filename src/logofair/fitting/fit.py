@@ -203,6 +203,7 @@ def _make_solution(solved: Solved, requirements: Requirements, calibration: str,
         rows=rows,
         pooling=prepared.pooling,
         certified=solved.certified,
+        best=solved.best,
         promises=solved.promises,
     )
     # What a policy stores about itself is measured on the solution.

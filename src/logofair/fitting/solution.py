@@ -23,6 +23,7 @@ from logofair.fitting.solving import CalibrationRows, check_other_people, own_pr
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
+from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
 from logofair.requirements import Requirements
@@ -58,6 +59,8 @@ class Solution(Reportable):
         What is certified for new rows; nothing where ``confidence`` was not given.
     promises : PromisesInfo or None
         With which confidence, how, and at what price.
+    best : Mixtures or None
+        The best rules that meet what each site requires of itself, where what a site may lose against them is limited.
     tested : Comparison or None
         The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
@@ -82,6 +85,7 @@ class Solution(Reportable):
     pooling: PoolingInfo = field(default_factory=PoolingInfo)
     certified: Outcomes = field(default_factory=Outcomes)
     promises: PromisesInfo | None = None
+    best: Mixtures | None = None
     tested: Comparison | None = None
 
     def __repr__(self) -> str:
@@ -137,7 +141,11 @@ class Solution(Reportable):
         """What the policy and the unconstrained rule do on the rows of a problem, in expectation."""
         rules = shares_of(problem, self.policy.mixtures), unconstrained(problem.cells, problem.row_gain)
         after, before = (expected_tally(problem, *shares) for shares in rules)
-        return CountedRules(after, self.policy.groups, self.policy.sites, before)
+        names = self.policy.groups, self.policy.sites
+        best = None
+        if self.best is not None:
+            best = CountedRules(after, *names, expected_tally(problem, *shares_of(problem, self.best)))
+        return CountedRules(after, *names, before, costs=self.requirements.costs, best=best)
 
     @property
     def outcomes(self) -> Outcomes:
@@ -208,7 +216,10 @@ class Solution(Reportable):
         # Without sites what is required holds over all of them.
         known_sites = rows.site.names if self.policy.sites == (None,) else self.policy.sites
         items, shares = self.requirements.items, self.requirements.shares
-        tested = compared_audits(first, chance, rows.columns, *self._rates, costs, items, known_sites, shares)
+        best = None
+        if self.best is not None:
+            best = policy_chances(replace(self.policy, mixtures=self.best), scores, sensitive_features, sites)[1]
+        tested = compared_audits(first, chance, rows.columns, *self._rates, costs, items, known_sites, shares, best)
         outcomes = (each.stored for each in tested.outcomes.brief(STORED_OUTCOMES))
         before = self.policy.info
         info = replace(before, tested=TestedInfo(tested.rows), found=(*outcomes, *before.found))

@@ -367,6 +367,7 @@ class Solved:
     merged: Mixtures | Callable[[], Mixtures | None] | None  # for sites that are not known yet, or how to make them
     certificate: Certificate
     optimum: Optimum
+    best: Mixtures | None = None  # the best rules that meet what is required inside sites, where losses are limited
     certified: Outcomes = field(default_factory=Outcomes)  # for new rows, where a confidence was asked for
     promises: PromisesInfo | None = None
 
@@ -391,6 +392,7 @@ def shares_of(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
 
 def solve_prepared(prepared: Prepared, requirements: Requirements, settings: FitSettings) -> Solved:
     """Solve on prepared rows; cells without rows take the merged rule. Requirements that conflict are named."""
+    requirements, best = with_best(requirements, prepared.cells, settings.basis)
     problem, basis = make_problem(requirements, prepared.cells), settings.basis
     try:
         mixtures, certificate, optimum = solve(problem, settings)
@@ -407,7 +409,29 @@ def solve_prepared(prepared: Prepared, requirements: Requirements, settings: Fit
     elif prepared.rows.has_sites:
         now = merged_rules(merged_cells(prepared, basis), requirements, basis)
     mixtures = filled(problem.cells, mixtures, now, requirements.costs)
-    return Solved(prepared, problem, mixtures, later or now, certificate, optimum)
+    best = best and filled(problem.cells, best, now, requirements.costs)
+    return Solved(prepared, problem, mixtures, later or now, certificate, optimum, best)
+
+
+def with_best(requirements: Requirements, cells: Cells, basis: str) -> tuple[Requirements, Mixtures | None]:
+    """Requirements that know what the best rules gain which meet the sites' own, and these rules; as they are needed.
+
+    Raises
+    ------
+    InfeasibleError
+        Where a site's own requirements cannot be met.
+    """
+    if not any(item.is_loss_inside for item in requirements.items):
+        return requirements, None
+    own = requirements.of_sites_alone
+    problem = make_problem(own, cells)
+    try:
+        best = certified(problem, basis)[0]
+    except InfeasibleError:
+        raise conflict_of(own, cells) from None
+    gained = problem.site_gains(*shares_of(problem, best)) * problem.cost_unit
+    each = np.divide(gained, problem.site_mass, out=np.zeros_like(gained), where=problem.site_mass > 0)
+    return replace(requirements, best=tuple(each.tolist())), best
 
 
 def solve(problem: Problem, settings: FitSettings) -> tuple[Mixtures, Certificate, Optimum]:

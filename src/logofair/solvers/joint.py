@@ -348,19 +348,24 @@ def _polished(
 
 
 def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
-    """The conflict of requirements that no rule for some cells meets."""
+    """The conflict of requirements that no rule for some cells meets.
+
+    Where losses are limited by what sites could do by themselves, what is required inside sites is held: looser, it
+    would be other rules that these are compared with.
+    """
     program = _separable_program(requirements, cells)
+    kept = frozenset(map(str, requirements.of_sites_alone.items)) if requirements.best else frozenset[str]()
 
     def solved(names: frozenset[str]) -> _Solved | None:
         """By how much some requirements, and no others, would have to give way together."""
-        return program.generate(elastic=names, held=names)
+        return program.generate(elastic=names | kept, held=names | kept)
 
     def infeasible(names: frozenset[str]) -> bool:
         return (found := solved(names)) is not None and found.infeasible
 
     def proved(names: frozenset[str]) -> bool:
         """Whether prices prove that no rule meets some requirements but for what a certificate lets pass."""
-        held = requirements.only(item for item in requirements.items if str(item) in names)
+        held = requirements.only(item for item in requirements.items if str(item) in names | kept)
         try:
             solve_exact(make_problem(held, cells))
         except InfeasibleError:
@@ -372,6 +377,7 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
         few, conflict = found.binding or program.items, infeasible
     else:  # they miss each other by less than HiGHS tells from rounding
         few, conflict = program.items, proved
+    few = few - kept
     for name in sorted(few):  # until none could be left out
         few = few - {name} if conflict(few - {name}) else few
 
@@ -387,7 +393,7 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
 
     amounts = {item: _least_relaxation(program, item, relaxed) for item in requirements.items if str(item) in few}
     amounts = {item: None if least is None else max(least, _NEGLIGIBLE_SLACK) for item, least in amounts.items()}
-    return InfeasibleError(amounts, conflict_sentence(amounts))
+    return InfeasibleError(amounts, conflict_sentence(amounts, held="what is required inside sites" if kept else ""))
 
 
 def _separable_program(requirements: Requirements, cells: Cells) -> _Program:

@@ -18,7 +18,7 @@ from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.notions import Rate
-from logofair.requirement import TODAY, Requirement
+from logofair.requirement import Requirement
 from logofair.requirements import Combination, Holding, Requirements
 from logofair.solvers.limits import Limits, Regions, gap_of, range_of
 
@@ -369,7 +369,7 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
         cost_unit=1.0 if costs is None else costs.largest,
     )
     found = _bounded(problem, (local, global_), (None, None))
-    if all(each.requirement.bound != TODAY for column in (*local, *global_) for each in column.holding):
+    if not any(np.isnan(each.bounds).any() for column in (*local, *global_) for each in column.holding):
         return found
     u, v = unconstrained(cells, problem.row_gain)
     return _bounded(problem, (local, global_), (found.local_values(u, v), found.global_shares(u, v)[None]))
@@ -392,8 +392,15 @@ class _Column:
         found = []
         for each in self.holding:
             bounds = np.repeat((each.bounds * self.unit)[:, None], defined.shape[1], axis=1)
-            if each.requirement.bound == TODAY:
+            if np.isnan(bounds).any():
                 bounds = np.full(bounds.shape, 0.5) if today is None else _today(each.measure, today, defined)
+                if each.requirement.is_loss_inside:
+                    raise InputError(
+                        f"require: {str(each.requirement)!r}: what a site loses against its own best rule is known to "
+                        "logofair.fit alone, here require it 'from unconstrained'."
+                    )
+                if each.requirement.is_loss:
+                    bounds = bounds - float(each.requirement.bound) * self.unit  # type: ignore[arg-type]
             own, wanted = slice(None) if each.group is None else each.group, _numbers_of(each)
             written = dict.fromkeys(wanted, bounds)
             if isinstance(self.of, Combination):  # both ends are finite, or there is none
@@ -416,7 +423,7 @@ def _numbers_of(each: Holding) -> tuple[str, ...]:
     if each.measure in ("gap", "ratio"):
         return ("tolerance",) if each.measure == "gap" else ("ratio",)
     least, most = ("least", "most") if each.measure == "rate" else ("total_least", "total_most")
-    return {">=": (least,), "<=": (most,), "=": (least, most)}[each.requirement.relation]
+    return {">=": (least,), "<=": (most,), "=": (least, most)}[each.relation]
 
 
 def _shadow_price(each: Holding, limits: Limits, k: int, prices: Floats, won: Floats, taken: Booleans) -> Floats:
@@ -427,7 +434,8 @@ def _shadow_price(each: Holding, limits: Limits, k: int, prices: Floats, won: Fl
     bounds, here, found = each.bounds * limits.unit[:, k, None], np.asarray(each.at)[:, None], np.zeros(len(won))
     for name in _numbers_of(each):
         limit, most = getattr(limits, name)[..., k], int(name not in _FLOORS)
-        binds = here & (bounds == (limit if limit.ndim == 2 else limit[:, None])) & ~taken[..., most]
+        same = np.isclose(bounds, limit if limit.ndim == 2 else limit[:, None], rtol=1e-12, atol=0.0)  # in other units
+        binds = here & same & ~taken[..., most]
         if each.group is not None and each.measure == "rate":
             binds &= np.arange(taken.shape[1]) == each.group
         taken[..., most] |= binds

@@ -70,9 +70,13 @@ class Places:
 def unit_of(outcome: Outcome) -> str:
     """Return what a figure is shown in: points between shares, percent of people, or its own unit."""
     requirement = outcome.requirement
-    if requirement.measure == "ratio" or not all(rate.is_share for rate in requirement.rates):
+    if (
+        requirement.measure.startswith("cost")
+        or requirement.measure == "ratio"
+        or not all(rate.is_share for rate in requirement.rates)
+    ):
         return _NUMBER
-    return _POINTS if requirement.measure in ("gap", "difference") else _PERCENT
+    return _POINTS if requirement.is_loss or requirement.measure in ("gap", "difference") else _PERCENT
 
 
 def figure(outcome: Outcome, value: float | None) -> str:
@@ -131,6 +135,8 @@ def subject(outcome: Outcome) -> str:
         return f"{requirement.measure} in {rate}" if requirement.measure == "gap" else f"ratio of {rate}s"
     if requirement.measure == "accepted":
         return "share accepted"
+    if requirement.is_loss:
+        return requirement.measure
     who = [" and ".join(groups) or "everyone" for groups in requirement.who]
     who = who or ([name_of(outcome.groups[0])] if outcome.groups else [])
     if requirement.measure == "difference":
