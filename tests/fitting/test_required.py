@@ -201,8 +201,6 @@ def test_a_loss_is_of_what_rules_are_judged_by(require, more, said):
         logofair.fit(score, label, require=require, **more, **columns)
     with pytest.raises(InputError, match="losses compare with a policy's unconstrained rule"):
         logofair.audit(label, label, require="accuracy loss <= 0.1 overall", **columns)
-    with pytest.raises(InputError, match="is known to logofair"):
-        logofair.frontier(score, label, require="accuracy loss <= 0.1 per site", **columns)
 
 
 def test_costs_of_sites_may_differ_where_each_limits_its_own_loss():

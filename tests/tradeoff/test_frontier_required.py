@@ -173,3 +173,20 @@ def test_a_chosen_ratio_brings_a_grid_of_ratios():
     found = surface(measure="ratio", global_tolerances=None, chosen=(0.85, None))
     assert Ratio(0.85) in found.local_tolerances
     assert found.local_tolerances[0] == Ratio(1.0)
+
+
+@pytest.mark.parametrize(
+    "loss", ["accuracy loss <= 0.01 per site", "accuracy loss from unconstrained <= 0.02 per site"]
+)
+def test_what_sites_may_lose_is_that_of_a_fit_at_every_point(loss):
+    given = {"local_tolerances": [0.02, 0.1, 0.2], "global_tolerances": [0.0, 0.02, 0.1], "require": [loss]}
+    found = surface(**given)
+    assert found.infeasible
+    assert found.points
+    for point in found.points:
+        own = fitted(point.local_tolerance, point.global_tolerance, require=[loss])
+        assert point.value == pytest.approx(own.certificate.primal, abs=2e-6)
+    for point in found.infeasible:
+        with pytest.raises(InfeasibleError) as caught:
+            fitted(point.local_tolerance, point.global_tolerance, require=[loss])
+        assert str(caught.value) == str(point.error)

@@ -452,7 +452,7 @@ def _loss(requirement: Requirement, rules: CountedRules) -> Compared:
     other, (rate,) = rules.best if requirement.is_loss_inside else rules, rates_of(requirement)
     first, changes = (None, None) if other is None else (other.before, other.changes)
     before, after = ((gained(first) - gained(each))[None, :, None] for each in (rules.before, rules.after))
-    limits: Limits = partial(_limits_of_change, np.full(after.shape, np.nan), None, (-np.inf, np.inf))
+    limits: _Limits = partial(_limits_of_change, np.full(after.shape, np.nan), None, (-np.inf, np.inf))
     if changes is not None and rules.after.labelled:
         mean, error = (each[None] for each in changes[0].gathered(every, 1).gains(worth))
         limits = partial(_limits_of_change, np.zeros_like(after), (-mean, error), (-np.inf, np.inf))

@@ -396,8 +396,8 @@ class _Column:
                 bounds = np.full(bounds.shape, 0.5) if today is None else _today(each.measure, today, defined)
                 if each.requirement.is_loss_inside:
                     raise InputError(
-                        f"require: {str(each.requirement)!r}: what a site loses against its own best rule is known to "
-                        "logofair.fit alone, here require it 'from unconstrained'."
+                        f"require: {str(each.requirement)!r}: what sites could do by themselves is not known here; "
+                        "require the loss 'from unconstrained'."
                     )
                 if each.requirement.is_loss:
                     bounds = bounds - float(each.requirement.bound) * self.unit  # type: ignore[arg-type]

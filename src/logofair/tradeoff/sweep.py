@@ -30,6 +30,7 @@ from logofair.fitting.solving import (
     merged_cells,
     merged_rules,
     prepare,
+    with_best,
 )
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
@@ -216,6 +217,7 @@ class _Sweep:
     def of(cls, requirements: _Required, prepared: Prepared, basis: str, test: CalibrationRows | None) -> _Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
         free, cells = requirements.held, prepared.cells
+        free = with_best(free, cells, basis)[0]
         problem = make_problem(free, cells)
         try:
             mixtures, certificate, _ = certified(problem, basis)
@@ -274,18 +276,28 @@ class _Sweep:
                 point = self._impossible(local, global_) if impossible else self._solved(local, global_, solvers)
                 impossible = isinstance(point, InfeasiblePoint)
                 yield point
-            solvers = {rates: solver.at_looser_tolerances() for rates, solver in solvers.items()}
+            # What a site may lose is counted against another rule there: earlier answers may lose too much.
+            inside = any(item.is_loss_inside for item in self.requirements.held.items)
+            solvers = {} if inside else {rates: each.at_looser_tolerances() for rates, each in solvers.items()}
 
     def _impossible(self, local: Tolerance, global_: Tolerance) -> InfeasiblePoint:
         """The proof that no rule is within a pair of tolerances."""
-        return InfeasiblePoint(local, global_, conflict_of(self.requirements.at(local, global_), self.prepared.cells))
+        required, cells = self.requirements.at(local, global_), self.prepared.cells
+        try:
+            return InfeasiblePoint(local, global_, conflict_of(with_best(required, cells, self.basis)[0], cells))
+        except InfeasibleError as error:  # inside sites
+            return InfeasiblePoint(local, global_, error)
 
     def _solved(
         self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate | Combination, ...], ExactSolver]
     ) -> Point | InfeasiblePoint:
         """The best rule within a pair of tolerances, or the proof that there is none."""
-        required = self.requirements.at(local, global_)
-        problem = make_problem(required, self.prepared.cells)
+        required, cells = self.requirements.at(local, global_), self.prepared.cells
+        try:
+            required = with_best(required, cells, self.basis)[0]
+        except InfeasibleError as error:
+            return InfeasiblePoint(local, global_, error)
+        problem = make_problem(required, cells)
         # A single site's requirements are all local: nothing is left to vary at one local tolerance.
         solvers = [] if self.requirements.held.alone else [known.setdefault(problem.global_rates, ExactSolver()).solve]
         try:
@@ -458,7 +470,8 @@ def frontier(
     )
     if not any(isinstance(point, Point) for point in points) and isinstance(points[-1], InfeasiblePoint):
         raise points[-1].error
-    strictest = make_problem(requirements.at(local[0], global_[0]), sweep.prepared.cells)
+    strict = requirements.at(local[0], global_[0])
+    strictest = make_problem(strict.only(item for item in strict.items if not item.is_loss), prepared.cells)
     return Frontier(
         local_tolerances=local,
         global_tolerances=global_,

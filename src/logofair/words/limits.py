@@ -220,7 +220,10 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
     """What the table does not list: how many are in which state, and the sites that are too small."""
     others = [each for each in outcomes if each not in first]
     small = [
-        each for each in others if each.state in (UNCLEAR, NOT_MEASURED) and (each.too_small or each.after is None)
+        each
+        for each in others
+        if each.state in (UNCLEAR, NOT_MEASURED)
+        and (each.too_small or (each.after is None and not each.requirement.is_loss))  # of which a file knows no rule
     ]
     rest = Outcomes(tuple(each for each in others if each not in small))
     words = []
