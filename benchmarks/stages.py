@@ -25,7 +25,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "columns checked and numbered": ("logofair.fitting.solving:checked_rows",),
     "rows ordered, folds drawn": (
         "logofair.fitting.solving:order_by_cell",
-        "logofair.calibration.crossfit:two_at_once",
+        "logofair.calibration.crossfit:both_in_threads",
     ),
     "folds assigned": (
         "logofair.calibration.crossfit:assign_folds",

@@ -23,7 +23,7 @@ from logofair.notions import (
     named_notion,
     sides,
 )
-from logofair.requirements import _SMALLEST_TOLERANCE, DEFAULT, check_tolerance, short_way
+from logofair.requirements import _SMALLEST_TOLERANCE, DEFAULT, check_tolerance, requirements_of_notion
 from support.examples import examples
 
 modest = examples(60)
@@ -266,22 +266,22 @@ def test_a_tolerance_that_is_no_number_or_out_of_range_is_refused(tolerance):
 @pytest.mark.parametrize("tolerance", [1, 2, 2.5e307])
 def test_a_tolerance_of_one_or_more_for_shares_is_refused(tolerance):
     with pytest.raises(InputError, match=r"^local_tolerance: .*below 1.*None"):
-        short_way("equalized_odds", tolerance, None)
+        requirements_of_notion("equalized_odds", tolerance, None)
 
 
 def asked(*given, **more):
     """What the short way asks for, as sentences."""
-    return [str(item) for item in short_way(*given, **more)[0]]
+    return [str(item) for item in requirements_of_notion(*given, **more)[0]]
 
 
 def test_a_rate_of_ones_own_has_tolerances_in_its_own_unit():
     own = Notion("mine", given=(BENEFIT, None))
     with pytest.raises(InputError, match=r"between shares|below 1"):
-        short_way(own, 1500, None)  # one of its two rates is a share
+        requirements_of_notion(own, 1500, None)  # one of its two rates is a share
     alone = Notion("alone", given=(BENEFIT,))
     assert asked(alone, 1500, None) == ["benefit gap <= 1500 per site"]
     with pytest.raises(InputError, match=r"^local_tolerance: .* from 0 to 1e\+100, .*; got 2\.5e\+307\."):
-        short_way(alone, 2.5e307, None)
+        requirements_of_notion(alone, 2.5e307, None)
 
 
 # ---------------------------------------------------------------- the short way and sides
@@ -332,7 +332,7 @@ def test_beside_sentences_the_short_way_adds_nothing_unless_it_is_taken():
 )
 def test_bad_requirements_are_refused(notion, tolerance, sentence):
     with pytest.raises(InputError, match=f"^{sentence}"):
-        short_way(notion, tolerance, None)
+        requirements_of_notion(notion, tolerance, None)
 
 
 @pytest.mark.parametrize("notion", ["equalized_odds", EQUALIZED_ODDS], ids=repr)

@@ -246,7 +246,7 @@ class Outcomes(Sequence[Outcome]):
                 own = self.where(basis=basis, requirement=requirement)
                 left = np.array([np.nan if each.room is None else each.room for each in own])
                 states, rows = np.array([each.state for each in own]), np.array([each.rows or 0 for each in own])
-                kept += [own[place] for place in sorted(telling_most(states, left, rows)[:most].tolist())]
+                kept += [own[place] for place in sorted(by_urgency(states, left, rows)[:most].tolist())]
         return Outcomes(tuple(kept))
 
     def as_dict(self) -> list[dict[str, Any]]:
@@ -263,7 +263,7 @@ class Outcomes(Sequence[Outcome]):
         return frame
 
 
-def telling_most(states: npt.NDArray[Any], left: Floats, rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+def by_urgency(states: npt.NDArray[Any], left: Floats, rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     """The order in which outcomes of one requirement tell most.
 
     Exceeded, unclear though on many rows, met, unclear on a handful, not measured; of each those with the least room.

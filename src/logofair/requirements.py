@@ -353,14 +353,14 @@ def read_items(
 ) -> tuple[tuple[Requirement, ...], tuple[tuple[Rate, ...], tuple[Rate, ...]]]:
     """What was typed in either way, each once, and the rates that are looked at on either side."""
     typed = () if require is None else read_requirements(require)
-    items, looked_at = short_way(notion, local_tolerance, global_tolerance, alone=bool(typed))
+    items, looked_at = requirements_of_notion(notion, local_tolerance, global_tolerance, alone=bool(typed))
     if one_site:  # which makes both sides the same
         strictest = {item.rates: item for item in sorted(items, key=lambda item: -float(item.bound))}  # type: ignore[arg-type]
         items = tuple(replace(item, scope=Scope("overall")) for item in strictest.values())
     return tuple(dict.fromkeys((*items, *typed))), looked_at
 
 
-def short_way(
+def requirements_of_notion(
     notion: object, local_tolerance: object, global_tolerance: object, *, alone: bool = False
 ) -> tuple[tuple[Requirement, ...], tuple[tuple[Rate, ...], tuple[Rate, ...]]]:
     """The requirements of a notion with two tolerances, and the rates of either side; nothing where none was given.

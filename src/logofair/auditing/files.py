@@ -217,7 +217,7 @@ def wanted_requirements(
     if not within and not sentences:
         return None
     names = notions or ([DEMOGRAPHIC_PARITY.name] if within else [])
-    items = (item for name in names for item in short_way(name, local_tolerance, global_tolerance)[0])
+    items = (item for name in names for item in requirements_of_notion(name, local_tolerance, global_tolerance)[0])
     return tuple(dict.fromkeys((*items, *read_requirements(sentences))))
 
 

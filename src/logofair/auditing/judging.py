@@ -33,9 +33,9 @@ from logofair.outcomes import (
     UNCLEAR,
     Outcome,
     Outcomes,
+    by_urgency,
     room,
     states_of,
-    telling_most,
 )
 from logofair.requirement import TODAY, People, Population, Requirement
 
@@ -134,7 +134,7 @@ def judge(
         if most is not None and len(places) > most:
             at = np.array(places)
             left = room(each.relation, limit, found.after)
-            places = np.sort(at[telling_most(states[at], left[at], found.rows[at])[:most]]).tolist()
+            places = np.sort(at[by_urgency(states[at], left[at], found.rows[at])[:most]]).tolist()
         price = (prices or {}).get(each)
         numbers = {"limit": limit} | {name: getattr(found, name) for name in ("before", "after", "low", "high")}
         for c in places:

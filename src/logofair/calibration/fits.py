@@ -33,7 +33,7 @@ from logofair.calibration.newton import (
     with_targets,
 )
 from logofair.columns.checks import Binary, Floats
-from logofair.columns.segments import Booleans, Indices, level_changes, narrowest, piece_by_piece, pieces, side_by_side
+from logofair.columns.segments import Booleans, Indices, in_threads, level_changes, narrowest, pieces, pieces_in_threads
 
 # A fit that leaves out no fold says so by this number.
 NO_FOLD = -1
@@ -128,7 +128,7 @@ class FoldRuns:
             for column, feature in zip(columns, family.features(scores[some]), strict=True):
                 column[some] = feature
 
-        piece_by_piece(read, scores.size)
+        pieces_in_threads(read, scores.size)
         runs = Runs(columns, family.intercept, labels, weights, starts)
         return cls(family, units, runs, cell, fold, counts.shape[1], np.diff(starts))
 
@@ -251,7 +251,7 @@ def _binned_runs(family: Family, scores: Floats, labels: Binary, weights: Floats
         linear = targets * means - sums[len(features) + 1 :]
         tables[number] = np.vstack([first + some.start, mass, targets / mass, means, linear])
 
-    side_by_side(put, range(len(some_rows)), scores.size)
+    in_threads(put, range(len(some_rows)), scores.size)
     first, mass, targets, *columns = np.concatenate(tables, axis=1)
     bounds = np.searchsorted(first, starts)
     linear = np.add.reduceat(columns[len(columns) // 2 :], bounds[:-1], axis=1)
@@ -395,7 +395,7 @@ class CellFits:
 
         # Not all at once: the state of all small cells in every fit would not stay in the processor's caches.
         at_once = n_sites if self.coarse is not None else max(_CELLS_AT_ONCE // n_groups, 1)
-        side_by_side(descend, pieces(n_sites, at_once), self.rows.runs.targets.size)
+        in_threads(descend, pieces(n_sites, at_once), self.rows.runs.targets.size)
         return found
 
 

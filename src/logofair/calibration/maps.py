@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from logofair import records
 from logofair.columns.checks import Binary, Floats, Integers, whole_number
-from logofair.columns.segments import Indices, RowOrder, cell_numbers, piece_by_piece, pool_starts, run_means
+from logofair.columns.segments import Indices, RowOrder, cell_numbers, pieces_in_threads, pool_starts, run_means
 from logofair.errors import InputError
 from logofair.records import checked
 
@@ -297,7 +297,7 @@ class Calibrator:
         def read(rows: slice) -> None:
             eta[rows] = maps(scores[rows], unit[rows], self.n_groups)
 
-        piece_by_piece(read, scores.size)
+        pieces_in_threads(read, scores.size)
         return eta
 
     @classmethod

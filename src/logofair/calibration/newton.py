@@ -18,7 +18,7 @@ import numpy as np
 
 from logofair.calibration.maps import IDENTITY_ROWS, Family
 from logofair.columns.checks import Binary, Floats
-from logofair.columns.segments import PIECE, Booleans, Indices, side_by_side
+from logofair.columns.segments import PIECE, Booleans, Indices, in_threads
 
 _SMALLEST_PIVOT = 1e-14
 _SURE = 1e-8  # for odds below this log(1 + odds) is replaced by the odds, which have all digits
@@ -94,7 +94,7 @@ class Runs:
 
         if run.size:
             together = np.split(np.arange(run.size), np.flatnonzero(np.diff(starts // chunk)) + 1)
-            side_by_side(add, together, self.targets.size)
+            in_threads(add, together, self.targets.size)
         if run.size > size:
             totals = np.add.reduceat(totals, first_piece[:-1], axis=1)
         if self.linear is not None:

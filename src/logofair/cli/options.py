@@ -319,7 +319,7 @@ def require_option(place: str = "site") -> _Decorator[Any]:
     )
 
 
-def _short_way_options() -> _Decorator[Any]:
+def _notion_options() -> _Decorator[Any]:
     """Return the options for a notion with two tolerances."""
     return together(
         name_option(
@@ -332,11 +332,11 @@ def _short_way_options() -> _Decorator[Any]:
 
 def requirement_options(place: str = "site") -> _Decorator[Any]:
     """Return the options for all that is required, and for costs."""
-    return together(_short_way_options(), require_option(place), costs_option(place))
+    return together(_notion_options(), require_option(place), costs_option(place))
 
 
-def short_way(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the short way out of a command's options, as the library takes it: what was not given is left out."""
+def notion_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the notion and its tolerances out of a command's options, as arguments; what was not given is left out."""
     names = ("notion", "local_tolerance", "global_tolerance")
     given = {name: options.pop(name, None) for name in names}
     return {name: constrained(value) for name, value in given.items() if value is not None}

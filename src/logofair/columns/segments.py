@@ -163,7 +163,7 @@ def search_runs(data: Floats, first: Indices, last: Indices, targets: Floats, *,
     def search(some: slice) -> None:
         found_at[some] = _search(data, first[some], last[some], targets[some], right[some])
 
-    piece_by_piece(search, first.size)
+    pieces_in_threads(search, first.size)
     return found_at
 
 
@@ -192,7 +192,7 @@ def gather(column: _Column, rows: npt.NDArray[Any]) -> _Column:
     def take(some: slice) -> None:
         found[some] = column[rows[some]]
 
-    piece_by_piece(take, rows.size)
+    pieces_in_threads(take, rows.size)
     return found  # type: ignore[return-value]  # as the one given
 
 
@@ -258,7 +258,7 @@ def _packed(scores: Floats, cells: npt.NDArray[Any], score_bits: int, row_bits: 
         key += np.arange(piece.start, piece.start + key.size)
         keys[piece] = key
 
-    piece_by_piece(pack, scores.size)
+    pieces_in_threads(pack, scores.size)
     return keys
 
 
@@ -341,7 +341,7 @@ PIECE = 1 << 15
 _MOST_THREADS, _PIECES = 4, 16  # more pieces than threads, so that none waits long for the last
 
 
-def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -> None:
+def in_threads(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -> None:
     """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run."""
     parts = list(parts)
     threads = min(_MOST_THREADS, os.cpu_count() or 1, len(parts))
@@ -363,7 +363,7 @@ def pieces_of_runs(starts: npt.NDArray[np.int64]) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(ends)]
 
 
-def two_at_once(first: Callable[[], _First], second: Callable[[], _Second], rows: int) -> tuple[_First, _Second]:
+def both_in_threads(first: Callable[[], _First], second: Callable[[], _Second], rows: int) -> tuple[_First, _Second]:
     """Do two pieces of work, neither of which needs the other; in two threads where they are on many rows."""
     if rows < _ENOUGH_ROWS or os.cpu_count() == 1:
         return first(), second()
@@ -377,6 +377,6 @@ def pieces(rows: int, size: int = PIECE) -> list[slice]:
     return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
 
 
-def piece_by_piece(work: Callable[[slice], None], rows: int) -> None:
-    """Do some work on every piece of rows, :func:`side_by_side`."""
-    side_by_side(work, pieces(rows), rows)
+def pieces_in_threads(work: Callable[[slice], None], rows: int) -> None:
+    """Do some work on every piece of rows, :func:`in_threads`."""
+    in_threads(work, pieces(rows), rows)

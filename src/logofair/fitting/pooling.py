@@ -27,7 +27,7 @@ from scipy.special import expit
 from logofair.calibration.crossfit import STRENGTH, assign_folds, assign_folds_by_person
 from logofair.calibration.maps import IDENTITY_ROWS
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import PIECE, Indices, RowOrder, side_by_side
+from logofair.columns.segments import PIECE, Indices, RowOrder, in_threads
 
 POOLING = ("auto", "none", "full")
 # Strengths of the prior of the cells' calibration maps, in rows. With "full" a cell has its group's map. With "none"
@@ -352,7 +352,7 @@ def fold_histograms(rows: ScoredRows, reference: Reference, between: Floats) -> 
                     place += first
                 found[piece, k, number] = _histogram(place, weight, rows.n_groups * size)
 
-    side_by_side(count, range(len(pieces)), fold.size)
+    in_threads(count, range(len(pieces)), fold.size)
     return np.asarray(found.sum(axis=0).reshape(len(KINDS), rows.folds, rows.n_groups, size))
 
 

@@ -28,7 +28,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
-from logofair.columns.segments import Booleans, RowOrder, cell_numbers, gather, piece_by_piece
+from logofair.columns.segments import Booleans, RowOrder, cell_numbers, gather, pieces_in_threads
 from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.pooling import (
     POOLING,
@@ -297,7 +297,7 @@ def with_chances(
     def read(some: slice) -> None:  # a piece at a time: the scores themselves in that order are not needed
         calibrated[some] = calibrator.at(rows.scores[order.rows[some]], cells[some] + first)
 
-    piece_by_piece(read, calibrated.size)
+    pieces_in_threads(read, calibrated.size)
     if order.falls(calibrated):  # by rounding: sorted afresh
         given, found = order, order.in_input_order(calibrated)
         order = RowOrder.of(found, rows.cells, given.starts.size - 1)

@@ -17,7 +17,7 @@ import numpy as np
 
 from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats, Integers
-from logofair.columns.segments import Booleans, Indices, pieces, search_runs, side_by_side
+from logofair.columns.segments import Booleans, Indices, in_threads, pieces, search_runs
 from logofair.costs import ACCURACY, Costs
 from logofair.records import checked
 
@@ -187,7 +187,7 @@ def reduce(cells: Cells, u: Floats, v: Floats, *, selection_only: bool) -> Mixtu
         for each in fields(Mixtures):
             getattr(made, each.name)[part] = getattr(found, each.name)
 
-    side_by_side(some, pieces(u.size), cells.levels.values.size)
+    in_threads(some, pieces(u.size), cells.levels.values.size)
     return made
 
 

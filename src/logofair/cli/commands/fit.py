@@ -22,13 +22,13 @@ from logofair.cli.options import (
     force_option,
     json_option,
     name_option,
+    notion_arguments,
     path_option,
     read_to_fit,
     report_options,
     requirement_options,
     rule_options,
     seed_option,
-    short_way,
     test_options,
     verbose_option,
 )
@@ -126,7 +126,7 @@ def fit(
         from logofair.words.fitted import fit_page
         from logofair.words.forms import form_text
 
-        heading, required = {name: options.pop(name) for name in _HEADING}, short_way(options)
+        heading, required = {name: options.pop(name) for name in _HEADING}, notion_arguments(options)
         rows, other, arguments = read_to_fit(data, columns, options, progress)
         solution = logofair.fit(**arguments, **required)
         # What apply and explain want to know.
@@ -168,12 +168,12 @@ def _tested(solution: Solution, other: DataRows) -> Solution:
 
 
 def _trade_off(arguments: Mapping[str, Any], required: Mapping[str, Any]) -> Frontier:
-    """The frontier that stands in the report: of the short way's notion."""
-    from logofair.requirements import DEFAULT, short_way
+    """The frontier that stands in the report: of the notion and its tolerances."""
+    from logofair.requirements import DEFAULT, requirements_of_notion
     from logofair.tradeoff import frontier
 
     given = [required.get(name, DEFAULT) for name in ("notion", "local_tolerance", "global_tolerance")]
-    items = short_way(*given, alone=bool(arguments["require"]))[0]
+    items = requirements_of_notion(*given, alone=bool(arguments["require"]))[0]
     bounds = {item.scope.is_global: item.bound for item in items}
     kept = {name: value for name, value in arguments.items() if name not in ("solver", "confidence")}
     if arguments["confidence"] is not None:

@@ -19,11 +19,11 @@ from logofair.cli.options import (
     examples,
     json_option,
     name_option,
+    notion_arguments,
     number_option,
     path_option,
     requirement_options,
     seed_option,
-    short_way,
     such_that,
     together,
     verbose_option,
@@ -142,7 +142,7 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
     costs: CostsText | None = given.pop("costs", None)
     single = dict(costs) if isinstance(costs, dict) else {} if costs is None else {"": costs}
     usual = single.pop("", None)  # of sites that are not named
-    return make_plan(groups=names, costs=usual, site_costs=single, **short_way(given), **given)
+    return make_plan(groups=names, costs=usual, site_costs=single, **notion_arguments(given), **given)
 
 
 def _check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
