@@ -41,7 +41,7 @@ from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 from logofair.progress import Stages
 from logofair.requirement import Requirement, read_requirements
-from logofair.requirements import Requirements, short_way
+from logofair.requirements import Requirements, requirements_of_notion
 
 if TYPE_CHECKING:
     import polars
