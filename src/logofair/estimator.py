@@ -33,6 +33,7 @@ _FIT_OPTIONS = (
     "global_tolerance",
     "require",
     "costs",
+    "objective",
     "solver",
     "calibration",
     "basis",
@@ -49,7 +50,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
-    notion, local_tolerance, global_tolerance, require, costs, solver, calibration, basis, pooling
+    notion, local_tolerance, global_tolerance, require, costs, objective, solver, calibration, basis, pooling
         What is required and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
         The folds: a number (stratified by class, shuffled by ``random_state``), or anything of scikit-learn's that
@@ -114,6 +115,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         global_tolerance: Given = DEFAULT,
         require: Any = (),
         costs: Any = None,
+        objective: str = "accuracy",
         solver: str | Algorithm1 = "exact",
         calibration: str = "beta",
         basis: str = "eta",
@@ -130,6 +132,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.global_tolerance = global_tolerance
         self.require = require
         self.costs = costs
+        self.objective = objective
         self.solver = solver
         self.calibration = calibration
         self.basis = basis

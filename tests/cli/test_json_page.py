@@ -32,6 +32,7 @@ RUNS = (
     (*FIT, *REQUIRED, "--costs=1,3", "--test=second.csv", "--id=id", "--out=other.json"),
     ("fit", "first.csv", *COLUMNS, "--pooling=none", "--out=plain.json"),
     ("fit", "few.csv", *LABELLED, "--out=few.json"),
+    (*FIT, "--objective=gap", "--require=accuracy loss <= 0.01 overall", "--local=0.2", "--out=least.json"),
     ("audit", "second.csv", *LABELLED, "--costs=1,3"),
     ("audit", "few.csv", "--decision", "label", "--group", "sex"),
     ("audit", "second.csv", "--policy=policy.json", "--label", "label"),

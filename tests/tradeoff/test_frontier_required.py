@@ -176,7 +176,7 @@ def test_a_chosen_ratio_brings_a_grid_of_ratios():
 
 
 @pytest.mark.parametrize(
-    "loss", ["accuracy loss <= 0.01 per site", "accuracy loss from unconstrained <= 0.02 per site"]
+    "loss", ["accuracy loss <= 0.01 per site", "accuracy loss from unconstrained <= 0.01 per site"]
 )
 def test_what_sites_may_lose_is_that_of_a_fit_at_every_point(loss):
     given = {"local_tolerances": [0.02, 0.1, 0.2], "global_tolerances": [0.0, 0.02, 0.1], "require": [loss]}

@@ -10,6 +10,7 @@ from logofair import __version__
 from logofair.columns.checks import random_number
 from logofair.errors import InputError
 from logofair.fitting.certifying import certify_for_new_rows, check_confidence, split_rows
+from logofair.fitting.least_gap import LeastGap, check_objective, least_gap
 from logofair.fitting.solution import STORED_OUTCOMES, FitWarning, Solution, cell_warnings, empty_ratios
 from logofair.fitting.solving import (
     FitSettings,
@@ -43,6 +44,7 @@ def fit(
     global_tolerance: Given = DEFAULT,
     require: object = (),
     costs: object = None,
+    objective: str = "accuracy",
     solver: str | Algorithm1 = "exact",
     calibration: str = "beta",
     basis: str = "eta",
@@ -80,6 +82,10 @@ def fit(
     costs : pair of float or mapping, optional
         What a wrongly accepted and a wrongly rejected row cost, for all sites or ``{site: pair}``. The policy is
         then the cheapest, and certificate and prices are in cost per row. None: the most accurate (1 and 1).
+    objective : {"accuracy", "gap"}
+        What is best. ``"accuracy"``: the most accurate rules, or with ``costs`` the cheapest. ``"gap"``: the rules with
+        the smallest gaps that cost no more than is required, such as ``"accuracy loss <= 0.01 overall"``: all limits on
+        gaps are multiplied by the smallest factor at which some rule meets them and all else (``solution.least_gap``).
     solver : {"exact", "algorithm1"} or Algorithm1
         The certified optimum, or the paper's iterative procedure (whose result may violate its tolerances).
     calibration : {"beta", "platt", "temperature", "isotonic", "none"}
@@ -155,10 +161,19 @@ def fit(
         raise InputError(
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
         )
+    smallest = check_objective(objective, requirements)
+    if smallest and confidence is not None:
+        raise InputError(
+            "objective: 'gap' chooses the limits by all rows, so that none are left to certify them; leave out "
+            "confidence, or fit the limits found with it on other rows."
+        )
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), random_state or 0, algorithm1)
     stages.done(1)
     prepared = prepare(rows, settings)
     stages.done(1)
+    least: LeastGap | None = None
+    if smallest:
+        requirements, least = least_gap(prepared, requirements, settings)
     solved = solve_prepared(prepared, requirements, settings)
     if confidence is not None and requirements.items:
         split = split_rows(prepared, requirements, settings)
@@ -175,7 +190,7 @@ def fit(
             solved = replace(solved, certified=certified, promises=promises)
     stages.done(1)
     key = secrets.randbits(64) if random_state is None else random_state
-    solution = _make_solution(solved, requirements, calibration, key)
+    solution = replace(_make_solution(solved, requirements, calibration, key), least_gap=least)
     stages.done(1)
     return solution
 

@@ -19,6 +19,7 @@ from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
 from logofair.errors import InputError
+from logofair.fitting.least_gap import LeastGap
 from logofair.fitting.solving import CalibrationRows, check_other_people, own_problem, shares_of
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
@@ -61,6 +62,8 @@ class Solution(Reportable):
         With which confidence, how, and at what price.
     best : Mixtures or None
         The best rules that meet what each site requires of itself, where what a site may lose against them is limited.
+    least_gap : LeastGap or None
+        The factor on all limits on gaps, and the proof that none is smaller, where ``objective="gap"`` was asked for.
     tested : Comparison or None
         The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
 
@@ -86,6 +89,7 @@ class Solution(Reportable):
     certified: Outcomes = field(default_factory=Outcomes)
     promises: PromisesInfo | None = None
     best: Mixtures | None = None
+    least_gap: LeastGap | None = None
     tested: Comparison | None = None
 
     def __repr__(self) -> str:
@@ -274,6 +278,7 @@ class Solution(Reportable):
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": prices,
+            "least_gap": None if self.least_gap is None else asdict(self.least_gap),
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
             "coin_share": self.policy.info.coin_share,
             "score_blind_rules": self.policy.info.score_blind_rules,

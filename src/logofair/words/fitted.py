@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from logofair.auditing import Comparison
+from logofair.fitting.least_gap import LeastGap
 from logofair.fitting.solution import Solution
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY
 from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NEW_ROWS, TEST_ROWS, UNCLEAR
@@ -105,8 +106,22 @@ def _people(solution: Solution) -> int:
     return int(solution.rows.scores.size) if ids is None else len(ids.names)
 
 
+def least_gap_sentence(least: LeastGap) -> str:
+    """Return by what the limits on gaps were multiplied, and that less is not possible.
+
+    Examples
+    --------
+    >>> least_gap_sentence(LeastGap(0.25, 0.2499, ""))
+    'The limits on gaps are 0.25 times those given, the smallest possible: at 0.2499 times no rule keeps all limits.'
+    """
+    times = f"The limits on gaps are {least.factor:g} times those given, the smallest possible"
+    return f"{times}." if least.below is None else f"{times}: at {least.below:g} times no rule keeps all limits."
+
+
 def _warnings(solution: Solution, found: Comparison | None, *, from_command: bool, left_out: int) -> Iterator[str]:
     """What to do about what is wrong."""
+    if solution.least_gap is not None:
+        yield least_gap_sentence(solution.least_gap)
     if not solution.certificate.meets_requirements:
         excess = short_number(solution.certificate.violation)
         use = "--solver exact" if from_command else 'solver="exact"'

@@ -59,6 +59,8 @@ _HEADING = ("title", "purpose", "author", "decision_word")
         "--out policy.json --format model-card",
         "logofair fit data/together.csv --score score --label label --group sex --site site --costs 1,3 "
         "--require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.9 overall' --out policy.json",
+        "logofair fit data/together.csv --score score --label label --group sex --site site --local 0.1 --global 0.02 "
+        "--objective gap --require 'accuracy loss <= 0.02 overall' --out policy.json",
     ),
 )
 @data_options
@@ -66,6 +68,12 @@ _HEADING = ("title", "purpose", "author", "decision_word")
 @requirement_options()
 @rule_options
 @confidence_option("Also certify with this confidence, such as 0.95, which gaps stay within tolerance on new rows.")
+@name_option(
+    "--objective",
+    ("accuracy", "gap"),
+    "accuracy (with --costs: cost) within the limits, or the smallest gap within --require 'accuracy loss <= ...'.",
+    default="accuracy",
+)
 @name_option(
     "--solver",
     ("exact", "algorithm1"),
@@ -175,7 +183,7 @@ def _trade_off(arguments: Mapping[str, Any], required: Mapping[str, Any]) -> Fro
     given = [required.get(name, DEFAULT) for name in ("notion", "local_tolerance", "global_tolerance")]
     items = requirements_of_notion(*given, alone=bool(arguments["require"]))[0]
     bounds = {item.scope.is_global: item.bound for item in items}
-    kept = {name: value for name, value in arguments.items() if name not in ("solver", "confidence")}
+    kept = {name: value for name, value in arguments.items() if name not in ("solver", "confidence", "objective")}
     if arguments["confidence"] is not None:
         kept["pooling"] = "none"  # as the certificate
     chosen: Any = bounds.get(False), bounds.get(True)
