@@ -201,6 +201,7 @@ def test_notions_are_found_by_name_or_passed_through():
         (3, r"unknown notion 3; use one of"),
         (["equalized_odds"], r"unknown notion \['equalized_odds'\]"),
         (None, r"unknown notion None"),
+        ("x" * 5000, r"unknown notion 'x{36}\.\.\.; use one of"),
     ],
     ids=repr,
 )

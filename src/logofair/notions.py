@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from logofair.columns.checks import Floats, nearest_name
+from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.errors import InputError
 from logofair.records import Condensed
 
@@ -209,7 +209,7 @@ def named_notion(notion: str | Notion, where: str) -> Notion:
     if isinstance(notion, str) and notion in NOTIONS:
         return NOTIONS[notion]
     raise InputError(
-        f"{where}: unknown notion {notion!r}{nearest_name(notion, NOTIONS)}; "
+        f"{where}: unknown notion {shown(notion)}{nearest_name(notion, NOTIONS)}; "
         f"use one of {', '.join(NOTIONS)}, or a logofair.Notion."
     )
 

@@ -333,7 +333,7 @@ class _Sentence:
         allowed = list(self.allowed)
         near = nearest_name(got, [each.strip("'") for each in allowed])
         may = f"{', '.join(allowed[:-1])} or {allowed[-1]}" if len(allowed) > 1 else allowed[0]
-        shown_got = got if got == "the end" or _QUOTED.fullmatch(got) else repr(got)
+        shown_got = got if got == "the end" or _QUOTED.fullmatch(got) else shown(got)
         raise InputError(f"require: {shown(self.text)}: {shown_got} stands where {may} may{near}.")
 
     def _made(self, measure: str, relation: str, found: list[tuple[str, Any]]) -> Requirement:

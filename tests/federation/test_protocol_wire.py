@@ -271,6 +271,28 @@ def test_a_plan_that_would_keep_its_sites_at_work_for_ever_is_refused():
         plan_of(solver=Algorithm1(form="printed"))
 
 
+@pytest.mark.parametrize("value", [None, "no", [], {}, 0, float("nan")], ids=repr)
+def test_no_plan_leaves_secure_sums_out_by_a_value_that_is_no_truth(value):
+    with pytest.raises(InputError, match=r"^secure: got .*; pass True or False"):
+        make_plan(groups=["F", "M"], secure=value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("calibration", np.array([1, 2])),
+        ("pooling", np.array([1, 2])),
+        ("optimality_gap", 10**400),
+        ("rounds", "x" * 5000),
+    ],
+    ids=["calibration", "pooling", "optimality_gap", "rounds"],
+)
+def test_whatever_a_plan_is_given_it_refuses_in_a_short_sentence(name, value):
+    with pytest.raises(InputError, match=f"^{name}: ") as error:
+        make_plan(groups=["F", "M"], **{name: value})
+    assert len(str(error.value)) < 300
+
+
 def test_a_plan_trains_no_model_and_every_site_brings_scores():
     with pytest.raises(InputError, match=r"damaged or of another version of logofair\.$"):
         decode(changed_plan(training=None), Plan)

@@ -106,6 +106,7 @@ def test_a_digest_that_is_none_is_refused(wrong):
         ("neighbours = 'replac'", "neighbours.*did you mean 'replace'"),
         ("most_local_tolerance = -0.1", "most_local_tolerance"),
         ("only_secure", "no TOML file"),
+        pytest.param("most_rounds = " + "[" * 50_000, "no TOML file", id="deep"),
         ("[limits]\nonly_secure = true", "limits: no such limit"),
     ],
 )
@@ -122,6 +123,8 @@ def test_a_file_of_limits_means_what_it_says(tmp_path):
     assert SiteLimits.read(file) == SiteLimits(only_secure=True, most_epsilon=1, least_sites=4, pooling=False)
     with pytest.raises(InputError, match="cannot be read"):
         SiteLimits.read(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="path: got None"):
+        SiteLimits.read(None)
 
 
 @pytest.mark.parametrize("secure", [False, True])

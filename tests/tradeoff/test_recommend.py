@@ -226,6 +226,7 @@ def test_a_rate_that_is_low_makes_limits_void():
     [
         ({"notion": "parity"}, "notion: unknown notion 'parity'"),
         ({"notion": ()}, "notion: got none"),
+        ({"notion": 5}, "notion: unknown notion 5"),
         ({"confidence": None}, "confidence: got None"),
         ({"confidence": 1.0}, "confidence: got 1.0"),
         ({"random_state": -1}, "random_state"),

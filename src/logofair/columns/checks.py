@@ -180,7 +180,7 @@ def random_number(random_state: object) -> int:
     """Return a ``random_state`` as a non-negative integer; raise on anything else."""
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return int(random_state)
-    raise InputError(f"random_state: got {random_state!r}; pass a non-negative integer, or None.")
+    raise InputError(f"random_state: got {shown(random_state)}; pass a non-negative integer, or None.")
 
 
 def matrix(values: object, where: str) -> Floats:
@@ -208,9 +208,11 @@ def whole_number(value: Any, where: str, least: int = 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise InputError(f"{where}: expected a whole number, got {value!r}; pass an int of at least {least}.") from None
+        raise InputError(
+            f"{where}: expected a whole number, got {shown(value)}; pass an int of at least {least}."
+        ) from None
     if isinstance(value, bool | np.bool_) or number < least:
-        raise InputError(f"{where}: got {value!r}; pass a whole number of at least {least}.")
+        raise InputError(f"{where}: got {shown(value)}; pass a whole number of at least {least}.")
     return number
 
 
@@ -218,18 +220,22 @@ def positive_number(value: Any, where: str, most: float) -> float:
     """Return a number above 0 and at most ``most``."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: expected a number above 0, got {value!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{where}: expected a number above 0, got {shown(value)}.") from None
     if isinstance(value, bool | str) or not 0.0 < number <= most:
-        raise InputError(f"{where}: got {value!r}; pass a number above 0 and at most {most:g}.")
+        raise InputError(f"{where}: got {shown(value)}; pass a number above 0 and at most {most:g}.")
     return number
 
 
 def not_negative(value: Any, where: str) -> float:
     """Return a finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
-        raise InputError(f"{where}: got {value!r}; pass a number of at least 0.")
-    return float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = np.nan
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= number < np.inf:
+        raise InputError(f"{where}: got {shown(value)}; pass a number of at least 0.")
+    return number
 
 
 def generator(rng: object, where: str = "rng") -> np.random.Generator:

@@ -209,8 +209,8 @@ class SiteLimits:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> SiteLimits:
         """Limits from a TOML file, such as ``site-policy.toml``: one ``name = value`` a line."""
+        content = read_bytes(path)
         file = Path(path)
-        content = read_bytes(file)
         known = [field.name for field in fields(cls)]
         try:
             found = tomllib.loads(content.decode("utf-8"))
@@ -219,7 +219,7 @@ class SiteLimits:
                 there = ", ".join(known)
                 raise InputError(f"{unknown}: no such limit{nearest_name(unknown, known)}; there are {there}.")
             return cls(**found)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{file}: is no TOML file ({error}); write one limit a line, name = value.") from None
         except InputError as error:
             raise InputError(f"{file}: {error}") from None

@@ -260,15 +260,17 @@ class Plan:
         if not isinstance(self.privacy, Privacy | None):
             raise InputError("plan: its privacy is malformed; get the plan again.")
         check_run_name(self.run)
+        if not isinstance(self.secure, bool):  # what is empty would leave secure sums out without a word
+            raise InputError(f"secure: got {shown(self.secure)}; pass True or False.")
         additive = tuple(name for name in METHODS if name != "isotonic")
-        if self.calibration not in additive:
+        if not isinstance(self.calibration, str) or self.calibration not in additive:
             raise InputError(
-                f"calibration: got {self.calibration!r}{nearest_name(self.calibration, additive)}; in a federation use "
-                f"one of {', '.join(additive)} (isotonic curves are not sums of what sites know)."
+                f"calibration: got {shown(self.calibration)}{nearest_name(self.calibration, additive)}; in a "
+                f"federation use one of {', '.join(additive)} (isotonic curves are not sums of what sites know)."
             )
-        if self.pooling not in POOLING:
+        if not isinstance(self.pooling, str) or self.pooling not in POOLING:
             hint = nearest_name(self.pooling, POOLING)
-            raise InputError(f"pooling: got {self.pooling!r}{hint}; use one of {', '.join(POOLING)}.")
+            raise InputError(f"pooling: got {shown(self.pooling)}{hint}; use one of {', '.join(POOLING)}.")
         for name in ("rounds", "local_steps") if self.solver is not None else ():
             _between(getattr(self.solver, name), f"Algorithm1: {name}", 1, _MOST_ROUNDS)
         checked: dict[str, object] = {
@@ -466,9 +468,9 @@ def make_plan(
         solver=solver_settings(solver),
         optimality_gap=optimality_gap,
         trials=trials,
-        rounds=(_SECURE_ROUNDS if secure else _USUAL_ROUNDS) if rounds is None else rounds,
-        quorum=(3 if secure else 2) if quorum is None else quorum,
-        secure=bool(secure),
+        rounds=(_SECURE_ROUNDS if secure is True else _USUAL_ROUNDS) if rounds is None else rounds,
+        quorum=(3 if secure is True else 2) if quorum is None else quorum,
+        secure=secure,
         privacy=privacy,
         pooling=pooling,
         smallest_cell=(_SMALLEST_CELL if privacy is None else 1) if smallest_cell is None else smallest_cell,

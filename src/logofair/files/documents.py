@@ -18,7 +18,6 @@ import json
 import zipfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -172,7 +171,7 @@ def _checksum(body: object) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: FileName) -> bytes:
     """The bytes of a file that people name."""
     with readable(path) as source:
         return source.read_bytes()

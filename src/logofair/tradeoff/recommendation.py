@@ -266,7 +266,7 @@ def _notions(given: NotionLike | Iterable[NotionLike] | None, *, labelled: bool)
     if given is None:
         every = tuple(NOTIONS.values())
         return every if labelled else tuple(n for n in every if not any(rate.needs_labels for rate in n.rates))
-    named = [given] if isinstance(given, str | Notion) else list(given)
+    named = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if not named:
         raise InputError("notion: got none; name one or more, or leave it out for all.")
     return tuple(dict.fromkeys(named_notion(each, "notion") for each in named))
