@@ -93,6 +93,12 @@ def with_precision(seed):
     return in_a_federation(seed, forms=8)
 
 
+def with_losses(seed):
+    """One in which sites may lose no more than so much, now and then."""
+    required = in_a_federation(seed, forms=9)
+    return replace(required, items=[item for item in required.items if not (item.is_loss and item.scope.is_global)])
+
+
 def with_costs_of_sites(seed):
     """A random problem whose sites have costs of their own."""
     required, rng = Required.drawn(seed), np.random.default_rng(seed)
@@ -108,6 +114,7 @@ def with_costs_of_sites(seed):
         # 24: a difference that may be below 0; 111: a ceiling of today
         *((in_a_federation, range(first, first + 6), 3) for first in (0, 6, 20, 107)),
         (with_precision, range(8), 5),
+        (with_losses, range(8), 5),
         *((with_costs_of_sites, range(first, first + 4), 2) for first in (40, 44)),
     ],
 )
@@ -221,6 +228,17 @@ def test_secure_sums_know_precision_over_all_sites_and_refuse_it_inside_them():
     assert masked.accuracy == pytest.approx(plain.accuracy, abs=1e-4)
     with pytest.raises(InputError, match="require: with secure sums precision is required over all sites"):
         make_plan(require="precision of everyone >= 0.8 per site", secure=True, **settings)
+
+
+def test_a_federation_limits_losses_inside_sites_and_says_where_it_cannot():
+    settings = {"groups": [0, 1], "calibration": "none", "run": "a"}
+    with pytest.raises(InputError, match="in a federation losses are limited inside sites"):
+        make_plan(require="accuracy loss <= 0.1 overall", **settings)
+    with pytest.raises(InputError, match="with secure sums no loss is limited"):
+        make_plan(require="accuracy loss <= 0.1 per site", secure=True, **settings)
+    asked = ["selection rate gap <= 0.1 per site", "accuracy loss from unconstrained <= 0 per site"]
+    with pytest.raises(InfeasibleError, match="what is required inside sites cannot be met at some site"):
+        run(make_plan(require=asked, pooling="none", **settings), federation((60, 50, 40)))
 
 
 @pytest.mark.parametrize("side", ["local", "global"])

@@ -27,10 +27,10 @@ from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
 from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
 from logofair.fitting.pooling import Borrowed, GroupPriors
-from logofair.fitting.solving import ordered_cells
+from logofair.fitting.solving import ordered_cells, with_best
 from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import Mixtures
-from logofair.requirements import Requirements
+from logofair.requirements import Requirements, of_places
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
@@ -301,10 +301,28 @@ class ClientBatch:
 
 
 def local_requirements(required: Requirements, cells: Cells) -> Requirements:
-    """The requirements inside sites, with each site's weight of rows, which turns bounds in people into shares."""
+    """The requirements inside sites, with each site's weight of rows, which turns bounds in people into shares.
+
+    What a site may lose is counted against the best rule that it could have by itself, which no other knows.
+    """
     people = cells.mass.reshape(cells.n_sites, cells.n_groups).sum(axis=1)
     own = required.only(item for item in required.items if not item.scope.is_global)
-    return replace(own, people=tuple(people.tolist()))
+    own = replace(own, people=tuple(people.tolist()))
+    if not any(item.is_loss_inside for item in own.items):
+        return own
+    return replace(own, best=tuple(_best_gain(own, cells, site) for site in range(cells.n_sites)))
+
+
+def _best_gain(own: Requirements, cells: Cells, site: int) -> float:
+    """What a site's best rule by itself gains per person, whatever other sites are in this process."""
+    name, costs = str(own.sites[site]), None if own.costs is None else own.costs.only(site)
+    items = of_places(own.items, [name], map(str, own.groups))
+    alone = replace(own, items=items, sites=(name,), costs=costs, people=own.people[site : site + 1])
+    try:
+        found = with_best(alone, cells.of_sites(np.array([site])), "eta")[0].best
+        return found[0] if found else 0.0  # no loss is limited at this site
+    except InfeasibleError:  # which the site says with its totals: nothing is required of its loss then
+        return -1.0 if costs is None else -costs.largest
 
 
 def broadcast_prices(prices: Floats, plan: Plan) -> Floats:

@@ -290,10 +290,10 @@ class Plan:
         for item in self.require:
             if item.measure in ("gap", "ratio") and item.bound == TODAY:
                 raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
-            if item.is_loss:
+            if item.is_loss and item.scope.is_global:
                 raise InputError(
-                    f"require: {str(item)!r}: a loss is not required in a federation, whose messages do not hold what "
-                    "sites could do by themselves; require it in logofair.fit, or limit the gaps less."
+                    f"require: {str(item)!r}: in a federation losses are limited inside sites, since messages do not "
+                    "hold what the unconstrained rule gains over all; write 'per site', or limit the gaps less."
                 )
         _check_choices(self)
         if self.secure or self.privacy is not None:  # a prior would be a second look at the rows, and hold single ones
@@ -592,6 +592,11 @@ def _check_choices(plan: Plan) -> None:
             "require: with secure sums precision is required over all sites: inside each site it may leave most sites "
             "no choice but to reject everybody, so that a total is that of the one with the highest scores; write "
             "'overall'.",
+        ),
+        (
+            secure and any(item.is_loss for item in plan.inside.required),
+            "require: with secure sums no loss is limited: it may leave most sites no choice but their own best rule, "
+            "so that what changes in a total is that of the others; leave out secure sums, or limit the gaps less.",
         ),
         (
             solver is not None and not (required.only_gaps and required.costs is None),
