@@ -54,8 +54,10 @@ browser:
 		{ apt-get update && apt-get install -y --no-install-recommends chromium; } >/dev/null 2>&1 \
 			|| echo "It cannot be installed: the browser tests will skip."; }
 
+# Everything with new random examples; deployments of real processes one after another, since they share the machine's ports and time.
 test-slow: $(VENV)/.test
-	LOGOFAIR_ALL_EXAMPLES=1 $(BIN)/pytest
+	LOGOFAIR_ALL_EXAMPLES=1 $(BIN)/pytest --numprocesses auto --dist worksteal --ignore tests/engines
+	LOGOFAIR_ALL_EXAMPLES=1 $(BIN)/pytest tests/engines
 
 # What users get: the built wheel, which holds nothing of the reproduction, in an environment of its own passes the demo with no
 # more than the command line's extra, and a short selection of the tests, away from the sources ...
