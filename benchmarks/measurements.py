@@ -141,6 +141,7 @@ def time_fit(
     solution = work()
     seconds = best(work, repeat)
     proof = solution.certificate
+    assert proof.optimality_gap is not None
     proved = proof.optimality_gap, proof.violation, solution.rounds
     return Timing(call, str(size), notion, seconds, seconds / unit, goal, *proved)
 

@@ -498,10 +498,25 @@ def test_groups_are_required_everywhere(people):
         lambda **columns: model.score(people.X, people.y, **columns),
     )
     for call in calls:
-        with pytest.raises(TypeError, match="sensitive_features"):
+        with pytest.raises((TypeError, InputError), match="sensitive_features"):
             call(sites=people.site)
         with pytest.raises(InputError, match="sensitive_features: got None"):
             call(sensitive_features=None, sites=people.site)
+
+
+def test_with_a_classifier_of_groups_the_policy_may_not_look_at_them(people):
+    own = LogisticRegression(max_iter=500)
+    model = classifier(group_classifier=own).fit(people.X, people.y, **people.columns)
+    assert model.solution_.certificate.holds is None
+    assert model.policy_.looks_away
+    groups = clone(own).fit(people.X, people.sex)
+    seen = dict(zip(groups.classes_.tolist(), groups.predict_proba(people.X).T, strict=True))
+    scores = model.estimator_.predict_proba(people.X)[:, 1]
+    rows = {"sites": people.site, "random_state": model.random_state_}
+    decided = model.policy_.decide(scores, group_probabilities=seen, **rows)
+    assert np.array_equal(model.predict(people.X, sites=people.site), model.classes_[decided])
+    with pytest.raises(InputError, match="may not look at them"):
+        model.predict(people.X, **people.columns)
 
 
 def test_sites_are_needed_in_predict_exactly_if_fit_had_them(people):

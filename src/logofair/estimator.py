@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ from logofair.fitting.fit import fit as fit_policy
 from logofair.notions import NotionLike
 from logofair.requirements import DEFAULT, Given
 from logofair.solvers.algorithm1 import Algorithm1
+
+_Folds: TypeAlias = Callable[[], list[tuple[Any, Any]]]  # training and test rows
 
 # Handed on, unread, to logofair.fit.
 _FIT_OPTIONS = (
@@ -50,6 +53,9 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         Its clones give out-of-fold probabilities, so that the policy never sees scores of rows the model was trained
         on; then it is fitted on all rows. A model that is already fitted: wrap it in scikit-learn's
         ``FrozenEstimator`` and call ``fit`` with rows it was **not** trained on.
+    group_classifier : classifier with ``predict_proba``, optional
+        Foretells ``sensitive_features``, as ``estimator`` does labels. The policy then decides by its probabilities and
+        may not look at anybody's group: ``predict`` takes no ``sensitive_features``.
     notion, local_tolerance, global_tolerance, require, costs, objective, solver, calibration, basis, pooling
         What is required and how it is reached: see :func:`logofair.fit`.
     cv : int, splitter or iterable of (train, test)
@@ -65,6 +71,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
     ----------
     estimator_
         The fitted model; ``n_features_in_`` and ``feature_names_in_`` are its own, where it has them.
+        ``group_classifier_`` is that of the groups, or None.
     classes_
         The two labels, sorted; ``classes_[1]`` is the positive one.
     policy_, solution_
@@ -110,6 +117,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self,
         estimator: Any,
         *,
+        group_classifier: Any = None,
         notion: NotionLike | Mapping[str, NotionLike] = DEFAULT,
         local_tolerance: Given = DEFAULT,
         global_tolerance: Given = DEFAULT,
@@ -127,6 +135,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         random_state: int | None = None,
     ) -> None:
         self.estimator = estimator
+        self.group_classifier = group_classifier
         self.notion = notion
         self.local_tolerance = local_tolerance
         self.global_tolerance = global_tolerance
@@ -167,13 +176,21 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         columns = self._columns(sensitive_features=sensitive_features, sites=sites, sample_weight=weight)
         people = None if ids is None else encode(ids, "ids").codes
         people = people if people is not None and np.bincount(people).max(initial=0) > 1 else None
-        scores = self._held_out_scores(X, labels, columns, people)
+        folds = cache(lambda: _folds(self.cv, self.random_state, X, labels, people))  # none for frozen models
+        scores = _held_out(self.estimator, X, labels, columns, folds, _chance)
         model = clone(self.estimator).fit(X, labels, **columns)
+        self.group_classifier_, seen = None, None
+        if self.group_classifier is not None:
+            groups = encode(sensitive_features, "sensitive_features").labels
+            self.group_classifier_ = clone(self.group_classifier).fit(X, groups)
+            foretold = _held_out(self.group_classifier, X, groups, {}, folds, lambda each, own: each.predict_proba(own))
+            seen = dict(zip(self.group_classifier_.classes_.tolist(), foretold.T, strict=True))
         self.solution_ = fit_policy(
             scores,
             labels == classes[1],
             sensitive_features=sensitive_features,
             sites=sites,
+            group_probabilities=seen,
             ids=ids,
             sample_weight=weight,
             random_state=self.random_state,
@@ -183,18 +200,25 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         self.random_state_ = self.policy_.key
         return self
 
-    def predict(self, X: Any, *, sensitive_features: Any, sites: Any = None, ids: Any = None) -> npt.NDArray[Any]:
+    def predict(
+        self, X: Any, *, sensitive_features: Any = None, sites: Any = None, ids: Any = None
+    ) -> npt.NDArray[Any]:
         """Decide on rows: labels out of ``classes_``.
 
-        ``sites`` are needed exactly if :meth:`fit` had them. Where a coin is tossed, the same id of ``ids``
-        (integers or text) gets the same decision in any row and any call; without ids the coin hangs on
-        ``random_state_`` and the row's position. With ``exact_counts`` decisions depend on the other rows of the call.
+        ``sensitive_features`` are needed exactly if there is no ``group_classifier``, ``sites`` exactly if :meth:`fit`
+        had them. Where a coin is tossed, the same id of ``ids`` (integers or text) gets the same decision in any row
+        and any call; without ids the coin hangs on ``random_state_`` and the row's position. With ``exact_counts``
+        decisions depend on the other rows of the call.
         """
         check_is_fitted(self, "policy_")
         same_order(X=X, sensitive_features=sensitive_features, sites=sites, ids=ids)
+        groups, seen = self.group_classifier_, None
+        if groups is not None:
+            seen = dict(zip(groups.classes_.tolist(), groups.predict_proba(X).T, strict=True))
         decided = self.policy_.decide(
             _chance(self.estimator_, X),
             sensitive_features=sensitive_features,
+            group_probabilities=seen,
             sites=sites,
             ids=ids,
             random_state=self.random_state_,
@@ -209,7 +233,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         X: Any,
         y: Any,
         *,
-        sensitive_features: Any,
+        sensitive_features: Any = None,
         sites: Any = None,
         ids: Any = None,
         sample_weight: Any = None,
@@ -244,18 +268,26 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
             )
         return passed
 
-    def _held_out_scores(
-        self, X: Any, labels: npt.NDArray[Any], columns: Mapping[str, Any], people: Integers | None
-    ) -> Floats:
-        """Chance of the positive class for every row, from a model that was not trained on the row."""
-        if isinstance(self.estimator, FrozenEstimator):
-            return _chance(self.estimator, X)
-        scores = np.empty(labels.size)
-        for train, test in _folds(self.cv, self.random_state, X, labels, people):
-            here = {name: _safe_indexing(column, train) for name, column in columns.items()}
-            model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train], **here)
-            scores[test] = _chance(model, _safe_indexing(X, test))
-        return scores
+
+def _held_out(
+    estimator: Any,
+    X: Any,
+    labels: npt.NDArray[Any],
+    columns: Mapping[str, Any],
+    folds: _Folds,
+    foretell: Callable[[Any, Any], Floats],
+) -> Floats:
+    """What models that were not trained on a row foretell of it; a frozen one was trained on other rows."""
+    if isinstance(estimator, FrozenEstimator):
+        return foretell(estimator, X)
+    parts = []
+    for train, test in folds():
+        here = {name: _safe_indexing(column, train) for name, column in columns.items()}
+        model = clone(estimator).fit(_safe_indexing(X, train), labels[train], **here)
+        parts.append(foretell(model, _safe_indexing(X, test)))
+    found = np.concatenate(parts)
+    found[np.concatenate([test for _, test in folds()])] = found.copy()
+    return found
 
 
 def _labels_and_classes(y: object, estimator: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

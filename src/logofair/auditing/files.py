@@ -393,8 +393,9 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
 
     ``unconstrained``: those of its unconstrained rule.
     """
+    assert rows.groups is not None
     groups, places = _codes(rows.groups, policy.groups), None
-    if (groups < 0).any():
+    if (groups < 0).any() and not policy.looks_away:
         strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
         raise InputError(
             f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} "
@@ -420,7 +421,10 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
             )
     sites = None if places is None else Codes(policy.sites, places)
     decide = policy.unconstrained if unconstrained else policy.probabilities
-    chance = decide(rows.scores, sensitive_features=Codes(policy.groups, groups), sites=sites, on_unknown="merged")
+    seen: dict[str, Any] = {"sensitive_features": Codes(policy.groups, groups)}
+    if policy.looks_away:
+        seen = {"group_probabilities": rows.probabilities or None}
+    chance = decide(rows.scores, sites=sites, on_unknown="merged", **seen)
     return chance, 0 if places is None else int((places < 0).sum())
 
 

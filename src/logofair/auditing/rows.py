@@ -43,6 +43,7 @@ def audit(
     sample_weight: object = None,
     ids: object = None,
     policy: Policy | None = None,
+    group_probabilities: object = None,
     chances: bool = False,
     costs: object = None,
     local_tolerance: float | None = None,
@@ -70,6 +71,8 @@ def audit(
         Who each row is of: rows of the same id at a site are one person, who counts once in every interval.
     policy : Policy, optional
         Decides in place of ``decisions``; sites it does not know take its merged rule.
+    group_probabilities : table, optional
+        What a policy that may not look at groups decides by, as in :func:`logofair.fit`.
     chances : bool
         Whether ``decisions`` are chances of acceptance: every figure is then an expectation over them.
     costs : pair of numbers, or mapping from every site to its pair, optional
@@ -111,7 +114,7 @@ def audit(
             raise InputError("decisions: given together with policy=; pass None, or leave the policy out.")
         if scores is None:
             raise InputError("scores: missing, but the policy decides by them; pass one per row.")
-        before, decisions = policy_chances(policy, scores, sensitive_features, sites)
+        before, decisions = policy_chances(policy, scores, sensitive_features, sites, group_probabilities)
         chances = True
     columns = (labels, sensitive_features, sites, notion, scores, sample_weight, ids)
     rows = checked_columns(decisions, *columns, chances=chances)
@@ -225,9 +228,12 @@ def policy_costs(policy: Policy | None, sites: Sequence[Label | None]) -> Costs 
     return policy.info.requirements.costs.at(at)
 
 
-def policy_chances(policy: Policy, scores: object, groups: object, sites: object) -> tuple[Floats, Floats]:
+def policy_chances(
+    policy: Policy, scores: object, groups: object, sites: object, group_probabilities: object = None
+) -> tuple[Floats, Floats]:
     """Chances of acceptance by a policy's unconstrained rule, and by the policy; unknown sites take the merged rule."""
-    at: dict[str, Any] = {"sensitive_features": groups, "sites": sites}
+    at: dict[str, Any] = {"sites": sites, "group_probabilities": group_probabilities}
+    at["sensitive_features"] = None if policy.looks_away else groups  # which are there to count by
     at["on_unknown"] = "merged" if policy.has_merged else "raise"
     return policy.unconstrained(scores, **at), policy.probabilities(scores, **at)
 

@@ -368,16 +368,26 @@ report_options = together(
 )
 
 
-def _where(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Columns and the values asked for."""
+def _pairs(form: str, ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Names with a value each, of this form."""
     found: list[tuple[str, str]] = []
     for text in texts:
         name, _, value = (part.strip() for part in text.partition("="))
         if not name or not value:
-            raise click.BadParameter(f"got {text!r}; pass COLUMN=VALUE, such as part=test.", ctx, param)
+            raise click.BadParameter(f"got {text!r}; pass {form}.", ctx, param)
         found.append((name, value))
     return tuple(found)
 
+
+_where = functools.partial(_pairs, "COLUMN=VALUE, such as part=test")
+group_probability_option = click.option(
+    "--group-probability",
+    metavar="NAME=COLUMN",
+    multiple=True,
+    callback=functools.partial(_pairs, "NAME=COLUMN, such as Female=p_female"),
+    help="Make rules that may not look at groups: a group, and the column with the probability of it; give it for "
+    "each group. Rates count the true groups of --group, if given.",
+)
 
 drop_missing_option = click.option(
     "--drop-missing", is_flag=True, help="Leave out rows that lack a value in a column named."
@@ -487,7 +497,9 @@ def read_to_fit(
 
     test, test_where = (options.pop(name, ()) for name in ("test", "test_where"))
     files = find_files(data, site=columns.site)
-    columns.require(files, score="the model's scores", group="the groups to compare, such as sex")
+    columns.require(files, score="the model's scores")
+    if not columns.group_probability:
+        columns.require(files, group="the groups to compare, such as sex")
     if options["basis"] == "labels":
         columns.require(files, label="labels, which --basis labels counts with")
     rows, other = read_parts(files, columns, test, test_where, progress)

@@ -170,6 +170,7 @@ def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
             raise InputError(f"{settings.data}: the plan needs a {role} column; name it with --{role}.")
     rows = read_rows(one_file(Path(settings.data)), settings.columns.only(*needed))
     names = {str(name): name for name in plan.groups}  # a CSV file has text where another site's has numbers
+    assert rows.groups is not None  # a column that is needed
     groups = [names.get(str(value), value) for value in rows.groups.tolist()]
     strange = next((value for value in dict.fromkeys(groups) if str(value) not in names), None)
     if strange is not None:

@@ -145,14 +145,18 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
         yield f"it misses a requirement by {proof.violation:.5f}"
     rounding, sign = BEATEN * plan.cost_scale.unit, 1.0 if plan.objective == "accuracy" else -1.0
     # Algorithm 1 may exceed tolerances, and so its bound.
-    beaten = plan.solver is None and proof.optimality_gap < -rounding
-    if beaten or sign * (proof.dual - proof.primal) != proof.optimality_gap:
-        claims = f"{proof.objective} {proof.primal:.5f}, bound {proof.dual:.5f}"
+    gap, bound = proof.optimality_gap, proof.dual
+    if gap is None or bound is None or proof.holds is None:
+        yield "it has no bound"
+        return
+    beaten = plan.solver is None and gap < -rounding
+    if beaten or sign * (bound - proof.primal) != gap:
+        claims = f"{proof.objective} {proof.primal:.5f}, bound {bound:.5f}"
         yield f"its {claims} and optimality gap contradict each other"
     rounded = proof.rounding != 0.0 and not plan.secure
-    if (proof.objective, proof.basis, proof.empty_ratios) != (plan.objective, "eta", 0) or rounded:
+    if (proof.objective, proof.basis, proof.empty_ratios) != (plan.objective, "eta", 0) or rounded or proof.looks_away:
         yield "it counts something else than the plan"
-    holds = proof.optimality_gap <= plan.optimality_gap * plan.cost_scale.unit and proof.violation <= precision
+    holds = gap <= plan.optimality_gap * plan.cost_scale.unit and proof.violation <= precision
     if proof.holds and not holds:
         yield "it claims to hold, and its own figures do not"
     if holds and not proof.holds and plan.solver is None:  # Algorithm 1 may miss requirements inside other sites

@@ -174,7 +174,7 @@ class RunResult(Reportable):
     @property
     def holds(self) -> bool:
         """Whether the certificate holds: every requirement is met, and the optimality gap is the one agreed on."""
-        return self.certificate.holds
+        return bool(self.certificate.holds)
 
     @property
     def rounding(self) -> float:

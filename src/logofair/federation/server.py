@@ -234,6 +234,7 @@ def check_result(server: Server) -> None:
         return
     result = server.result
     certificate = result.certificate
+    assert certificate.optimality_gap is not None
     if certificate.optimality_gap < -BEATEN * server.plan.cost_scale.unit:
         raise RunError(
             f"run {server.plan.run}: the policies beat their own bound (optimality gap "

@@ -37,7 +37,7 @@ class ColumnNames:
 
     ``where`` are columns and values: only rows that have all of these values count, and of those not the rows that have
     all values of ``unless``. ``id`` tells people apart: rows of the same id at a site are one person. ``na`` are the
-    texts that stand for a missing value.
+    texts that stand for a missing value. ``group_probability`` names a group and the column of its probability each.
     """
 
     score: str | None = None
@@ -53,20 +53,25 @@ class ColumnNames:
     where: tuple[tuple[str, str], ...] = ()
     unless: tuple[tuple[str, str], ...] = ()
     na: tuple[str, ...] = MISSING
+    group_probability: tuple[tuple[str, str], ...] = ()
 
     def by_role(self) -> dict[str, str]:
         """The columns named, by role; groups are numbered."""
         single = {role: getattr(self, role) for role in _SINGLE}
-        groups = {f"group {place}": name for place, name in enumerate(self.group)}
+        groups: dict[str, str | None] = {f"group {place}": name for place, name in enumerate(self.group)}
+        groups |= {f"probability {group}": name for group, name in self.group_probability}
         return {role: name for role, name in (single | groups).items() if name is not None}
 
     def described(self) -> dict[str, str]:
         """The columns and how they are read, for people and for the record."""
-        single = {role: name for role, name in self.by_role().items() if not role.startswith("group ")}
+        single = {
+            role: name for role, name in self.by_role().items() if not role.startswith(("group ", "probability "))
+        }
         more = {
             "positive": self.positive,
             "scale": None if self.scale == "chance" else self.scale,
             "where": self.conditions or None,
+            "group probability": ", ".join("=".join(pair) for pair in self.group_probability) or None,
             "na": None if self.na == MISSING else ", ".join(self.na) or "none",
         }
         known = {name: value for name, value in more.items() if value is not None}

@@ -49,13 +49,14 @@ class DataRows:
 
     scores: Floats | None
     labels: npt.NDArray[np.int64] | None
-    groups: npt.NDArray[Any]
+    groups: npt.NDArray[Any] | None
     sites: npt.NDArray[Any] | None
     weights: Floats | None
     ids: npt.NDArray[Any] | None
     dropped: int
     source: DataSource
     group_parts: Mapping[Any, tuple[Any, ...]]
+    probabilities: Mapping[str, Floats]  # of every group, where such columns were named
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class DataRows:
             "sites": self.sites,
             "sample_weight": self.weights,
             "ids": self.ids,
-        }
+        } | ({"group_probabilities": self.probabilities} if self.probabilities else {})
 
 
 def read_rows(
@@ -86,23 +87,27 @@ def read_rows(
         raise no_rows_error(files, columns, option)
     combined = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
     group_columns = [combined.pop(role) for role in parts[0].columns if role.startswith("group ")]
-    group = join_groups(group_columns)
-    first = group.is_first_distinct()
-    parts_of_groups = zip(*(column.filter(first) for column in group_columns), strict=True)
+    group_parts: dict[Any, tuple[Any, ...]] = {}
+    if group_columns:
+        combined["group"] = group = join_groups(group_columns)
+        first = group.is_first_distinct()
+        named = zip(*(column.filter(first) for column in group_columns), strict=True)
+        group_parts = dict(zip(group.filter(first), named, strict=True))
+    count = sum(part.height for part in parts)
     if "site" in combined:
-        check_sites(combined["site"].n_unique(), group.len(), columns.site)
-    combined["group"] = group
+        check_sites(combined["site"].n_unique(), count, columns.site)
     arrays = {role: _array(column) for role, column in combined.items()}
     return DataRows(
         scores=arrays.get("score"),
         labels=arrays.get("label"),
-        groups=arrays["group"],
+        groups=arrays.get("group"),
         sites=arrays.get("site"),
         weights=arrays.get("weight"),
         ids=arrays.get("id"),
         dropped=sum(left_out for _, left_out in read),
-        source=source_of(files, columns, group.len()),
-        group_parts=dict(zip(group.filter(first), parts_of_groups, strict=True)),
+        source=source_of(files, columns, count),
+        group_parts=group_parts,
+        probabilities={name: arrays[f"probability {name}"] for name, _ in columns.group_probability},
     )
 
 
@@ -228,7 +233,7 @@ def _parts_of(
     """
     if not test and not test_where:
         return columns, None
-    columns.require(files, label="labels, which test rows are measured with")
+    columns.require(files, label="labels, which test rows are measured with", group="groups, which tests compare")
     others = replace(find_files(test, site=columns.site), by_file=files.by_file) if test else files
     sizes: dict[int, list[Path]] = {}
     for path in files.paths:
@@ -270,6 +275,8 @@ def read_parts(
                 f"--id: {len(both):,} {are} among the rows to fit on too, such as {shown(min(both))} in column "
                 f"{columns.id!r}; a test needs other people: leave these out of one of the two."
             )
+    assert found.groups is not None
+    assert rows.groups is not None  # --test needs them
     sites = None if found.sites is None or rows.sites is None else _as_known(found.sites, rows.sites)
     found = replace(found, groups=_as_known(found.groups, rows.groups), sites=sites)
     if unknown := set(encode(found.groups, "--test").names) - set(encode(rows.groups, "--test").names):

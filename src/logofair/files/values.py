@@ -44,7 +44,7 @@ def check_scores(low: float, high: float, scale: str, where: str) -> None:
 
 def is_number(role: str) -> bool:
     """Whether a column of this role holds numbers."""
-    return role in ("score", "weight")
+    return role in ("score", "weight") or role.startswith("probability ")
 
 
 def check_sites(sites: int, rows: int, column: str | None) -> None:

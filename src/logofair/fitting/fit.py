@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from logofair import __version__
-from logofair.columns.checks import random_number
+from logofair.columns.checks import random_number, same_order
 from logofair.errors import InputError
+from logofair.fitting.blind import SolvedAway, check_away, read_sight, solve_away
 from logofair.fitting.certifying import certify_for_new_rows, check_confidence, split_rows
 from logofair.fitting.least_gap import LeastGap, check_objective, least_gap
 from logofair.fitting.solution import STORED_OUTCOMES, FitWarning, Solution, cell_warnings, empty_ratios
@@ -17,14 +18,12 @@ from logofair.fitting.solving import (
     Solved,
     checked_pooling,
     checked_rows,
-    ordered_cells,
     prepare,
     solve_prepared,
 )
 from logofair.notions import NotionLike
 from logofair.outcomes import MET, Outcomes
 from logofair.policy.info import PolicyInfo
-from logofair.policy.mixtures import coin_share, score_blind_rules
 from logofair.policy.policy import Policy
 from logofair.progress import Progress, Stages, no_progress
 from logofair.requirements import DEFAULT, Given, Requirements, make_requirements
@@ -37,8 +36,9 @@ def fit(
     scores: object,
     labels: object,
     *,
-    sensitive_features: object,
+    sensitive_features: object = None,
     sites: object = None,
+    group_probabilities: object = None,
     notion: NotionLike | Mapping[str, NotionLike] = DEFAULT,
     local_tolerance: Given = DEFAULT,
     global_tolerance: Given = DEFAULT,
@@ -64,9 +64,16 @@ def fit(
     labels : array-like of shape (n,) or None
         0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``basis="eta"``.
     sensitive_features : array-like of shape (n,)
-        The sensitive attribute: any hashable labels, two groups or more.
+        The sensitive attribute: any hashable labels, two groups or more. Optional beside ``group_probabilities``.
     sites : array-like of shape (n,), optional
         The site of each row; by default all rows belong to one site, and the smaller tolerance holds.
+    group_probabilities : table of shape (n, groups), optional
+        For a policy that may not look at anybody's group: the probability of each group, by a classifier not trained
+        on these rows, as a frame or mapping whose columns are named by the groups (or an array in the sorted order of
+        ``sensitive_features``). Found is the best rule of score, probabilities and site. Where ``sensitive_features``
+        are given, rates count these true groups, and labels whatever the basis; ``certificate.holds`` is then None: no
+        optimality is proved. Without them rates count by probability, only selection rates can be required, and the
+        certificate's bound is on all rules that see the same.
     notion : str, Notion or mapping
         The short way to the usual requirements: ``"demographic_parity"`` (by default), ``"equal_opportunity"``,
         ``"predictive_equality"``, ``"equalized_odds"``, a :class:`Notion`, or ``{"local": ..., "global": ...}``.
@@ -150,6 +157,11 @@ def fit(
     (True, True)
     """
     stages = Stages(progress, "Fitting", _STAGES)
+    sight = None
+    if group_probabilities is not None:
+        same_order(scores=scores, group_probabilities=group_probabilities)
+        sight = read_sight(group_probabilities, sensitive_features)
+        sensitive_features = sight.groups
     rows = checked_rows(scores, labels, sensitive_features, sites, sample_weight, calibration, basis, ids)
     random_state = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
@@ -169,6 +181,12 @@ def fit(
         )
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), random_state or 0, algorithm1)
     stages.done(1)
+    key = secrets.randbits(64) if random_state is None else random_state
+    if sight is not None:
+        check_away(settings, confidence, smallest=smallest)
+        found_away = solve_away(rows, sight, requirements, settings)
+        stages.done(_STAGES - 1)
+        return _make_solution(found_away, requirements, calibration, key)
     prepared = prepare(rows, settings)
     stages.done(1)
     least: LeastGap | None = None
@@ -189,13 +207,12 @@ def fit(
             promises = replace(found.promises, largest_local_bound=None)
             solved = replace(solved, certified=certified, promises=promises)
     stages.done(1)
-    key = secrets.randbits(64) if random_state is None else random_state
     solution = replace(_make_solution(solved, requirements, calibration, key), least_gap=least)
     stages.done(1)
     return solution
 
 
-def _make_solution(solved: Solved, requirements: Requirements, calibration: str, key: int) -> Solution:
+def _make_solution(solved: Solved | SolvedAway, requirements: Requirements, calibration: str, key: int) -> Solution:
     """The policy, with what was required, proved and certified of it; both in one solution."""
     prepared, rows = solved.prepared, solved.prepared.rows
     policy = Policy(
@@ -218,13 +235,12 @@ def _make_solution(solved: Solved, requirements: Requirements, calibration: str,
         rows=rows,
         pooling=prepared.pooling,
         certified=solved.certified,
-        best=solved.best,
+        best=solved.best if isinstance(solved, Solved) else None,
         promises=solved.promises,
+        away=solved.away if isinstance(solved, SolvedAway) else None,
     )
     # What a policy stores about itself is measured on the solution.
     outcomes = solved.certified.brief(STORED_OUTCOMES) + solution.proved_of(STORED_OUTCOMES)
-    borrowed = solved.certificate.pooling != "none"
-    cells = ordered_cells(rows, "scores") if borrowed else solved.problem.cells
     warned = solution.warnings if requirements.only_gaps else (*solution.warnings, *empty_ratios(solution.proved))
     info = PolicyInfo(
         requirements=requirements.info,
@@ -237,7 +253,6 @@ def _make_solution(solved: Solved, requirements: Requirements, calibration: str,
         version=__version__,
         found=tuple(each.stored for each in outcomes),
         warnings=tuple(map(str, warned)),
-        coin_share=coin_share(cells, policy.mixtures),
-        score_blind_rules=score_blind_rules(solved.problem.cells, policy.mixtures),
+        **solved.coins,
     )
     return solution.with_info(info, warnings=warned)

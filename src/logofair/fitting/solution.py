@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from logofair.auditing import Audit, Comparison
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_chances, policy_costs
-from logofair.columns.checks import NAMED, Floats, Label
+from logofair.columns.checks import NAMED, Floats, Integers, Label
 from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
@@ -22,8 +22,9 @@ from logofair.errors import InputError
 from logofair.fitting.least_gap import LeastGap
 from logofair.fitting.solving import CalibrationRows, check_other_people, own_problem, shares_of
 from logofair.notions import Notion, Rate
-from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, Outcomes
+from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, TEST_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
+from logofair.policy.linear import read_probabilities
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
 from logofair.reportable import Reportable
@@ -34,6 +35,21 @@ from logofair.solvers.problem import LEAST_COUNTED, Problem, make_problem, uncon
 
 STORED_OUTCOMES = 50  # of each requirement on each basis, in a policy
 _ROWS_AT_ONCE = 1 << 20  # counted at once, so that counting takes little memory
+
+
+@dataclass(frozen=True, eq=False)
+class Away:
+    """What a fit of rules that may not look at groups knows besides.
+
+    ``shares`` are u and v of every cell under the rules, ``before`` under the unconstrained one; ``groups_known``:
+    whether the groups of the calibration rows were. ``by_probability`` says by how much, at most, a group's selection
+    rate is off where it is counted by probability, on which rows.
+    """
+
+    shares: tuple[Floats, Floats]
+    before: tuple[Floats, Floats]
+    groups_known: bool
+    by_probability: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,8 @@ class Solution(Reportable):
         The factor on all limits on gaps, and the proof that none is smaller, where ``objective="gap"`` was asked for.
     tested : Comparison or None
         The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
+    away : Away or None
+        What is known besides of rules that may not look at groups; None: they do.
 
     Examples
     --------
@@ -91,15 +109,19 @@ class Solution(Reportable):
     best: Mixtures | None = None
     least_gap: LeastGap | None = None
     tested: Comparison | None = None
+    away: Away | None = None
 
     def __repr__(self) -> str:
         c = self.certificate
-        figures = f"{c.objective}={c.primal:.4f}, optimality_gap={c.optimality_gap:.1e}, violation={c.violation:.1e}"
+        gap = "" if c.optimality_gap is None else f"optimality_gap={c.optimality_gap:.1e}, "
+        figures = f"{c.objective}={c.primal:.4f}, {gap}violation={c.violation:.1e}"
         return f"Solution({figures}, solver={self.solver!r})"
 
     @cached_property
-    def deterministic(self) -> tuple[float, float]:
-        """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows."""
+    def deterministic(self) -> tuple[float, float] | None:
+        """Expected accuracy and violation of ``decide(..., deterministic=True)`` on the calibration rows, if any."""
+        if not isinstance(self.policy.mixtures, Mixtures):
+            return None
         u, v = shares_of(self.problem, self.policy.mixtures.deterministic)
         return self.problem.reported(self.problem.accuracy(u, v)), self.problem.violation(u, v)
 
@@ -112,7 +134,7 @@ class Solution(Reportable):
     def own_accuracy(self) -> float:
         """Expected accuracy, or cost, on the sites' own rows alone, where cells borrow from other sites."""
         problem = self._own_problem
-        return problem.reported(problem.accuracy(*shares_of(problem, self.policy.mixtures)))
+        return problem.reported(problem.accuracy(*self._shares(problem)))
 
     def prices_with(self, notion: Notion) -> tuple[float, float] | None:
         """What its gaps cost in accuracy, and what the same limits would with another notion, both against no limits.
@@ -121,7 +143,7 @@ class Solution(Reportable):
         """
         items, cells = self.requirements.items, self.problem.cells
         tolerances = self.requirements.only_gaps and self.requirements.costs is None
-        if not tolerances or len({item.rates for item in items}) != 1:
+        if not tolerances or self.away is not None or len({item.rates for item in items}) != 1:
             return None
         asked = tuple(replace(item, rates=notion.rates) for item in items)
         problem = make_problem(replace(self.requirements, items=asked), cells)
@@ -143,13 +165,22 @@ class Solution(Reportable):
 
     def _counted(self, problem: Problem) -> CountedRules:
         """What the policy and the unconstrained rule do on the rows of a problem, in expectation."""
-        rules = shares_of(problem, self.policy.mixtures), unconstrained(problem.cells, problem.row_gain)
+        rules = self._shares(problem), unconstrained(problem.cells, problem.row_gain)
+        rules = rules if self.away is None else (self.away.shares, self.away.before)
         after, before = (expected_tally(problem, *shares) for shares in rules)
         names = self.policy.groups, self.policy.sites
         best = None
         if self.best is not None:
             best = CountedRules(after, *names, expected_tally(problem, *shares_of(problem, self.best)))
         return CountedRules(after, *names, before, costs=self.requirements.costs, best=best)
+
+    def _shares(self, problem: Problem) -> tuple[Floats, Floats]:
+        """How much the rules accept of every cell: u and v."""
+        rules = self.policy.mixtures
+        if isinstance(rules, Mixtures):
+            return shares_of(problem, rules)
+        assert self.away is not None
+        return self.away.shares
 
     @property
     def outcomes(self) -> Outcomes:
@@ -184,6 +215,7 @@ class Solution(Reportable):
         *,
         sensitive_features: object,
         sites: object = None,
+        group_probabilities: object = None,
         sample_weight: object = None,
         ids: object = None,
     ) -> Solution:
@@ -211,7 +243,9 @@ class Solution(Reportable):
         >>> tested.second.accuracy.rows
         1000
         """
-        first, chance = policy_chances(self.policy, scores, sensitive_features, sites)
+        if sensitive_features is None:
+            raise InputError("sensitive_features: missing; a test counts true groups, whatever the policy sees.")
+        first, chance = policy_chances(self.policy, scores, sensitive_features, sites, group_probabilities)
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
         rows = checked_columns(chance, labels, sensitive_features, sites, notion, scores, sample_weight, ids)
         assert rows.score is not None
@@ -227,7 +261,15 @@ class Solution(Reportable):
         outcomes = (each.stored for each in tested.outcomes.brief(STORED_OUTCOMES))
         before = self.policy.info
         info = replace(before, tested=TestedInfo(tested.rows), found=(*outcomes, *before.found))
-        return self.with_info(info, tested=tested)
+        away = self.away
+        if away is not None:
+            names, seen = read_probabilities(group_probabilities, self.policy.groups)
+            place = {str(name): a for a, name in enumerate(names)}
+            groups = np.array([place.get(str(name), -1) for name in rows.group.names])[rows.group.codes]
+            mass = np.ones(chance.size) if rows.weight is None else rows.weight
+            off = {TEST_ROWS: difference_by_probability(chance, seen, groups, mass)}
+            away = replace(away, by_probability={**away.by_probability, **off})
+        return self.with_info(info, tested=tested, away=away)
 
     def with_info(self, info: PolicyInfo, **changes: Any) -> Solution:
         """Return the same rules with another account of themselves; ``changes`` are other attributes.
@@ -250,7 +292,7 @@ class Solution(Reportable):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        accuracy, violation = self.deterministic
+        accuracy, violation = self.deterministic or (None, None)
         tested = None
         if self.tested is not None:
             names, rows = self.tested.unknown_sites(self.policy.sites)
@@ -283,6 +325,7 @@ class Solution(Reportable):
             "coin_share": self.policy.info.coin_share,
             "score_blind_rules": self.policy.info.score_blind_rules,
             "without_coins": {self.certificate.objective: accuracy, "violation": violation},
+            "off_by_probability": {} if self.away is None else dict(self.away.by_probability),
             "promises": None if self.promises is None else asdict(self.promises),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
@@ -298,6 +341,16 @@ def expected_tally(problem: Problem, u: Floats, v: Floats) -> Tally:
     rows = np.rint(share * problem.cells.rows.reshape(problem.shape)[..., None]).astype(np.intp)
     tally = Tally.counted(rows, mass, np.minimum(np.maximum(accepted, 0.0), mass))
     return replace(tally, least_share=LEAST_COUNTED)  # what the certificate takes for undefined is nowhere measured
+
+
+def difference_by_probability(chance: Floats, seen: Floats, groups: Integers, mass: Floats) -> float:
+    """The most that a group's selection rate, counted by probability, is off that of the true group."""
+    found = []
+    for a in range(seen.shape[1]):
+        by_probability, true = mass * seen[:, a], mass * (groups == a)
+        if by_probability.any() and true.any():
+            found.append(abs(float(by_probability @ chance / by_probability.sum() - true @ chance / true.sum())))
+    return max(found, default=0.0)
 
 
 def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ from logofair.fitting.pooling import (
 )
 from logofair.outcomes import Outcomes
 from logofair.policy.info import PoolingInfo, PromisesInfo
-from logofair.policy.mixtures import Mixtures, evaluate, filled, reduce
+from logofair.policy.mixtures import Mixtures, coin_share, evaluate, filled, reduce, score_blind_rules
 from logofair.requirements import Requirements
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
 from logofair.solvers.certificate import Certificate, certify
@@ -174,7 +175,8 @@ def checked_rows(
             "pass labels, or use calibration='none' with basis='eta'."
         )
     label = None if labels is None else binary(labels)
-    group = encode(sensitive_features, "sensitive_features")
+    given = sensitive_features
+    group = given if isinstance(given, Codes) else encode(given, "sensitive_features")
     site = one_site(score.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
     same_length(score.size, labels=label, sensitive_features=group, sites=site, ids=people)
@@ -231,21 +233,11 @@ class Prepared:
 
 def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     """Calibrate checked rows, let small cells borrow, and order all into cells."""
-    method, pooling = settings.calibration, settings.pooling
+    pooling = settings.pooling
     n_sites, n_groups = shape = len(rows.sites.names), len(rows.groups.names)
-    folds = min(_FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
-    people = None if rows.people is None else rows.people.codes
     # Where nobody needs to borrow there is nothing to choose: cells have rows enough, or are their groups.
     alone = not cells_may_borrow(pooling, rows.cells, rows.weights, shape)
-    fitted = CrossFit(Calibrator("none", n_groups, n_sites, None))
-    if method != "none":
-        rows = rows.copied()  # chances out of fold are made anew when they are asked for
-        assert rows.labels is not None
-        codes, units = (rows.groups.codes, rows.sites.codes), Units(n_groups, n_sites)
-        sample = Sample(rows.scores, rows.labels, *codes, rows.weights, units, people)
-        strengths = (STRENGTH,) if alone and pooling != "none" else STRENGTHS[pooling]
-        rng = np.random.default_rng(settings.random_state)
-        fitted = cross_fit(sample, method, folds=folds, rng=rng, strengths=strengths)
+    rows, fitted, folds, people = calibrate(rows, settings, alone=alone)
     borrowed: Borrowed | None = None
     choice = Choice()
     if not alone:
@@ -264,6 +256,28 @@ def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     share = borrowed.largest_share
     about = replace(about, prior=choice.kind, kappa=choice.kappa, cells=borrowed.cells, largest_share=share)
     return Prepared(rows, cells, fitted, about)
+
+
+def calibrate(
+    rows: CalibrationRows, settings: FitSettings, *, alone: bool
+) -> tuple[CalibrationRows, CrossFit, int, Integers | None]:
+    """Cross-fit the calibrators of all cells; also the rows kept for it, the folds, and the person of each row.
+
+    ``alone`` says that no cell may borrow.
+    """
+    shape = len(rows.groups.names), len(rows.sites.names)
+    folds = min(_FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
+    people = None if rows.people is None else rows.people.codes
+    fitted = CrossFit(Calibrator("none", *shape, None))
+    if settings.calibration != "none":
+        rows = rows.copied()  # chances out of fold are made anew when they are asked for
+        assert rows.labels is not None
+        codes, units = (rows.groups.codes, rows.sites.codes), Units(*shape)
+        sample = Sample(rows.scores, rows.labels, *codes, rows.weights, units, people)
+        strengths = (STRENGTH,) if alone and settings.pooling != "none" else STRENGTHS[settings.pooling]
+        rng = np.random.default_rng(settings.random_state)
+        fitted = cross_fit(sample, settings.calibration, folds=folds, rng=rng, strengths=strengths)
+    return rows, fitted, folds, people
 
 
 def order_by_cell(rows: CalibrationRows) -> RowOrder:
@@ -376,6 +390,14 @@ class Solved:
         """Expected accuracy, or cost, on the sites' own rows, nothing borrowed."""
         problem = own_problem(self.problem, self.certificate, self.prepared.rows)
         return problem.reported(problem.accuracy(*shares_of(problem, self.mixtures)))
+
+    @property
+    def coins(self) -> dict[str, Any]:
+        """On which share of the rows a coin decides, and how many rules ignore the score."""
+        borrowed = self.certificate.pooling != "none"
+        cells = ordered_cells(self.prepared.rows, "scores") if borrowed else self.problem.cells
+        blind = score_blind_rules(self.problem.cells, self.mixtures)
+        return {"coin_share": coin_share(cells, self.mixtures), "score_blind_rules": blind}
 
 
 def own_problem(problem: Problem, certificate: Certificate, rows: CalibrationRows) -> Problem:

@@ -26,6 +26,7 @@ from logofair.files.values import (
     as_numbers,
     check_scores,
     group_expression,
+    is_number,
     label_text,
     listed_names,
     plain_values,
@@ -175,17 +176,21 @@ class Decider:
         pl, schema = polars_module(), table.rows.collect_schema()
         for role in table.names:
             if not role.startswith("keep "):
-                expected = "numbers" if role == "score" else "text or numbers"
+                expected = "numbers" if is_number(role) else "text or numbers"
                 plain_values(pl.Series([], dtype=schema[role]), table.where(role), expected)
-        groups = group_expression([_text(role, schema[role]) for role in table.names if role.startswith("group ")])
         score = as_numbers(pl.col("score"), schema["score"], self.columns.scale)
         unread = (pl.col("score").is_not_null() & score.is_null()).alias("unread")
-        found = [pl.col("row"), score.fill_nan(None), unread, groups.alias("group")]
+        found = [pl.col("row"), score.fill_nan(None), unread]
+        seen = [role for role in table.names if role.startswith("probability ")]
+        found += [as_numbers(pl.col(role), schema[role], "chance").fill_nan(None).alias(role) for role in seen]
+        if not self.policy.looks_away:
+            groups = [_text(role, schema[role]) for role in table.names if role.startswith("group ")]
+            found.append(group_expression(groups).alias("group"))
         found += [_text("site", schema["site"]).alias("site")] if "site" in table.names else []
         found += [pl.col(role) for role in table.names if role == "id" or role.startswith("keep ")]
         codes = []  # the places of labels among those of the policy; null where one is not
         for role, names in (("group", self.policy.groups), ("site", self.policy.sites)):
-            if role == "group" or "site" in table.names:
+            if role in table.names or (role == "group" and not self.policy.looks_away):
                 texts = [label_text(name) for name in names]
                 if len(set(texts)) < len(texts):
                     raise InputError(f"the policy: two {role}s are written alike in a file; rename one and fit again.")
@@ -201,13 +206,15 @@ class Decider:
             raise self._missing_error(batch, "score")
         check_scores(float(column.min()), float(column.max()), scale, batch.table.where("score"))  # type: ignore[arg-type]
         scores = np.asarray(as_chances(column, scale).to_numpy(), dtype=np.float64)
-        group, site = self._codes(batch, "group"), self._site(batch)
+        group = np.zeros(len(scores), dtype=np.int32) if self.policy.looks_away else self._codes(batch, "group")
+        site, seen = self._site(batch), self._probabilities(batch)
         strange = (group < 0) if site is None else (group < 0) | (site < 0)
         decided = np.empty(batch.rows.height, dtype=np.int64)
         for rows, ids in self._ids(batch):
             tosses = self.keyed.tosses(
                 scores[rows],
-                sensitive_features=Codes(self.policy.groups, group[rows]),
+                sensitive_features=None if self.policy.looks_away else Codes(self.policy.groups, group[rows]),
+                group_probabilities={name: each[rows] for name, each in seen.items()} or None,
                 sites=None if site is None else Codes(self.policy.sites, site[rows]),
                 ids=ids,
                 on_unknown=self.on_unknown,
@@ -215,6 +222,21 @@ class Decider:
             )
             decided[rows] = tosses.decisions(toss(tosses))
         return decided, group, int(strange.sum())
+
+    @property
+    def counted(self) -> tuple[Label, ...]:
+        """The groups by which decisions are counted."""
+        return ("everybody",) if self.policy.looks_away else self.policy.groups
+
+    def _probabilities(self, batch: _Batch) -> dict[str, Floats]:
+        """The probability of each group, where the policy goes by them."""
+        found = {}
+        for name, _ in self.columns.group_probability:
+            if batch.rows[role := f"probability {name}"].null_count():
+                batch.table.check_numbers(role)  # which raises where there is something else
+                raise self._missing_error(batch, role)
+            found[name] = np.asarray(batch.rows[role].to_numpy(), dtype=np.float64)
+        return found
 
     def _codes(self, batch: _Batch, role: str) -> npt.NDArray[np.int32]:
         """Numbers of groups or sites, -1 where unknown; raise where a value is missing or may not be unknown."""
@@ -332,7 +354,7 @@ def decide_files(
 
     Where counts are exact the files are read twice: a decision then depends on all rows.
     """
-    totals = DecisionCounts(decider.policy.groups)
+    totals = DecisionCounts(decider.counted)
     expected = max(1, sum(map(estimated_rows, files.paths)) // batch)
     toss: _Toss = Tosses.by_coin
     if decider.exact_counts:
@@ -342,7 +364,7 @@ def decide_files(
             met.append((tosses.chance, tosses.cells, tosses.words))
             return np.zeros(tosses.rows.size, dtype=np.bool_)
 
-        unused = DecisionCounts(decider.policy.groups)
+        unused = DecisionCounts(decider.counted)
         with closing(_batches(decider, files, unused, batch, accept_nobody_yet)) as steps:
             deque(progress(steps, "Summing chances", expected), maxlen=0)
         totals.excess = 0.0
@@ -383,7 +405,8 @@ def _batches(
             for every in table.batches(batch, decider.prepared(table)):
                 rows = every
                 if decider.columns.drop_missing:  # but what cannot be read is not missing
-                    needed = [role for role in ("score", "id", "group", "site") if role in every.columns]
+                    seen = [role for role in every.columns if role.startswith("probability ")]
+                    needed = [role for role in (*seen, "score", "id", "group", "site") if role in every.columns]
                     complete = pl.all_horizontal([pl.col(role).is_not_null() for role in needed])
                     rows = every.filter(complete | pl.col("unread"))
                 totals.dropped += every.height - rows.height

@@ -43,20 +43,21 @@ class CertificateInfo:
     """
 
     primal: float
-    dual: float
-    optimality_gap: float
+    dual: float | None  # None: no bound is proved, since rates count what the rules do not see
+    optimality_gap: float | None
     violation: float
     basis: str
-    holds: bool
+    holds: bool | None
     rounding: float = 0.0
     objective: str = "accuracy"  # or "cost": then ``primal`` is a cost per row, and no rule is below ``dual``
     pooling: str = "none"
     empty_ratios: int = 0  # which are met, and say nothing, since nobody is selected there
+    looks_away: bool = False  # whether it is about rules of score, group probabilities and site
 
     @property
     def meets_requirements(self) -> bool:
         """Whether every gap is within its tolerance."""
-        return self.holds or self.violation <= _ROUNDING
+        return bool(self.holds) or self.violation <= _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class ColumnsInfo:
     site: str | None = None
     scale: str = "chance"
     na: tuple[str, ...] = MISSING
+    group_probability: tuple[tuple[str, str], ...] = ()
 
     def filling(self, columns: ColumnNames, scale: str | None, na: tuple[str, ...] | None) -> ColumnNames:
         """The columns named, and for the others those of the fit; ``scale`` and ``na`` are None where not named."""
@@ -86,6 +88,7 @@ class ColumnsInfo:
             score=columns.score or self.score,
             group=columns.group or self.group,
             site=columns.site or self.site,
+            group_probability=columns.group_probability or self.group_probability,
             scale=scale or self.scale,
             na=self.na if na is None else na,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats, Integers
 from logofair.columns.segments import Booleans, Indices, in_threads, pieces, search_runs
 from logofair.costs import ACCURACY, Costs
-from logofair.records import checked
+from logofair.records import Family, checked
 
 # A weight below this is no randomisation worth the name.
 NEGLIGIBLE = 1e-12
@@ -32,8 +32,40 @@ _ROUNDING = 1e-15
 _Corners: TypeAlias = tuple[Floats, Indices, Booleans]
 
 
+class Rules(Family):
+    """What a policy decides by: one rule for every cell, or for everybody of a site; each has parts with weights."""
+
+    weight: Floats
+
+    @property
+    def mixed(self) -> Booleans:
+        """Which rules need a coin."""
+        return np.asarray(((self.weight > 0) & (self.weight < 1)).any(axis=1))
+
+    @property
+    def shown(self) -> Mixtures:
+        """The rules of every site and group as thresholds of the score, for people to read."""
+        raise NotImplementedError
+
+    def chances(self, scores: Floats, cells: Integers, seen: Floats | None = None) -> Floats:
+        """Chance of acceptance of rows, by the numbers of their rules; ``seen`` are the groups' probabilities."""
+        raise NotImplementedError
+
+    def joined_with(self, *more: Any) -> Any:
+        """These rules and others of the kind, one after another."""
+        raise NotImplementedError
+
+    def base(self, groups: int) -> Rules:
+        """The rule of the kind that accepts from a score of 1/2."""
+        raise NotImplementedError
+
+    def check(self, sites: int, groups: int) -> None:
+        """Raise `ValueError` where these are not rules of so many sites and groups."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class Mixtures:
+class Mixtures(Rules):
     """Per cell up to three rules "score >= threshold" (``above``) or "score <= threshold", each with a weight.
 
     A row is accepted with the total weight of the rules that accept it; what the weights lack to 1 rejects.
@@ -46,9 +78,9 @@ class Mixtures:
     single: Floats
 
     @property
-    def mixed(self) -> Booleans:
-        """Which cells need a coin."""
-        return np.asarray(((self.weight > 0) & (self.weight < 1)).any(axis=1))
+    def shown(self) -> Mixtures:
+        """These very rules."""
+        return self
 
     @property
     def deterministic(self) -> Mixtures:
@@ -69,8 +101,9 @@ class Mixtures:
                 blind[some] &= np.abs(self.chances(score, some) - lowest[some]) < NEGLIGIBLE
         return np.asarray(blind)
 
-    def chances(self, scores: Floats, cells: Integers | Indices) -> Floats:
+    def chances(self, scores: Floats, cells: Integers | Indices, seen: Floats | None = None) -> Floats:
         """Chance of acceptance of rows, by the numbers of their cells: the weight of all rules that accept a row."""
+        del seen  # whose group is known
         used = np.flatnonzero(self.weight.any(axis=0))
         rules = [(self.weight[:, j].copy(), self.threshold[:, j].copy(), self.above[:, j].copy()) for j in used]
         chance = np.zeros(scores.size)
@@ -95,8 +128,14 @@ class Mixtures:
         """These rules and others, one after another."""
         return Mixtures(*(np.concatenate([getattr(m, part.name) for m in (self, *more)]) for part in fields(self)))
 
-    def check(self, cells: int) -> None:
-        """Raise `ValueError` where these are not rules of so many cells."""
+    def base(self, groups: int) -> Mixtures:
+        """The rule that accepts from a score of 1/2."""
+        del groups
+        return base_rule(1)
+
+    def check(self, sites: int, groups: int) -> None:
+        """Raise `ValueError` where these are not rules of so many sites and groups."""
+        cells = sites * groups
         for array in (self.weight, self.threshold):
             checked(array, (cells, 3), low=0, high=1)
         checked(self.above, (cells, 3))

@@ -32,7 +32,8 @@ from logofair.files.documents import Document
 from logofair.policy.coins import Tosses, Words, coin_words, id_words, place_words, read_ids
 from logofair.policy.coins import exact_counts as counted
 from logofair.policy.info import PolicyInfo
-from logofair.policy.mixtures import Mixtures, base_rule
+from logofair.policy.linear import LinearRules, read_probabilities
+from logofair.policy.mixtures import Mixtures, Rules
 from logofair.policy.rules import RuleTable
 from logofair.records import plain
 from logofair.reportable import Reportable
@@ -50,7 +51,7 @@ class Policy(Reportable):
     Attributes
     ----------
     groups, sites : tuple
-        The labels it knows, in the order of its tables.
+        The labels it knows, in the order of its tables. Where it :attr:`looks_away`, those of the probabilities.
     mixtures, calibrator, key
         The rules of its cells, the maps from scores to chances that they are rules of, and the key of its coins.
     merged_rules
@@ -71,14 +72,14 @@ class Policy(Reportable):
 
     groups: tuple[Label, ...]
     sites: tuple[Label, ...]
-    mixtures: Mixtures
+    mixtures: Rules
     calibrator: Calibrator
-    merged_rules: Mixtures | Callable[[], Mixtures | None] | None  # for sites that are not known yet; see ``merged``
+    merged_rules: Rules | Callable[[], Rules | None] | None  # for sites that are not known yet; see ``merged``
     key: int
     info: PolicyInfo = field(default_factory=PolicyInfo)
 
     @property
-    def merged(self) -> Mixtures | None:
+    def merged(self) -> Rules | None:
         """The rules for sites that are not known yet, one per group: those of all rows taken as one site.
 
         None where there are none (:attr:`has_merged`). After a fit they are made when first asked for; saving or
@@ -109,6 +110,16 @@ class Policy(Reportable):
         return self.__dict__ | {"merged_rules": self.merged}
 
     @property
+    def looks_away(self) -> bool:
+        """Whether it decides by the probabilities of the groups and never sees anybody's group."""
+        return isinstance(self.mixtures, LinearRules)
+
+    @property
+    def width(self) -> int:
+        """Numbers of rules at every site: one of each group, or one for everybody."""
+        return 1 if self.looks_away else len(self.groups)
+
+    @property
     def site(self) -> str | None:
         """The site a federated policy belongs to."""
         return self.info.site
@@ -124,15 +135,16 @@ class Policy(Reportable):
         return self.sites != (None,) and self.site is None
 
     def __repr__(self) -> str:
-        coins = int(self.mixtures.mixed.sum())
-        return f"Policy({len(self.sites):,} sites, {len(self.groups):,} groups, {coins:,} cells with coins)"
+        coins, what = int(self.mixtures.mixed.sum()), "sites" if self.looks_away else "cells"
+        return f"Policy({len(self.sites):,} sites, {len(self.groups):,} groups, {coins:,} {what} with coins)"
 
     def decide(
         self,
         scores: object,
         *,
-        sensitive_features: object,
+        sensitive_features: object = None,
         sites: object = None,
+        group_probabilities: object = None,
         ids: object = None,
         random_state: int | None = None,
         on_unknown: str = "raise",
@@ -144,9 +156,12 @@ class Policy(Reportable):
         Parameters
         ----------
         scores, sensitive_features, sites : array-like of shape (n,)
-            As in :func:`logofair.fit`; ``sites`` is left out exactly where the policy has none. Labels are found
+            As in :func:`logofair.fit`; ``sites`` is left out exactly where the policy has none, ``sensitive_features``
+            where it was fitted with ``group_probabilities``. Labels are found
             as Python compares them: 1, 1.0 and True are one label, ``"1"`` is another. A federated policy takes rows
             without sites as its site's own; with sites it refuses those of other sites.
+        group_probabilities : table of shape (n, groups), optional
+            As in :func:`logofair.fit`, for a policy that may not look at anybody's group.
         ids : array-like of shape (n,), optional
             Ids of the rows (integers or text, none missing): where a coin is needed, the same id of the same site
             and group always gets the same decision.
@@ -199,6 +214,7 @@ class Policy(Reportable):
             scores,
             sensitive_features=sensitive_features,
             sites=sites,
+            group_probabilities=group_probabilities,
             ids=ids,
             random_state=random_state,
             on_unknown=on_unknown,
@@ -212,27 +228,39 @@ class Policy(Reportable):
         self,
         scores: object,
         *,
-        sensitive_features: object,
+        sensitive_features: object = None,
         sites: object = None,
+        group_probabilities: object = None,
         ids: object = None,
         random_state: int | None = None,
         on_unknown: str = "raise",
         deterministic: bool = False,
     ) -> Tosses:
         """Decide on rows as far as that goes without chance; arguments as in :meth:`decide`."""
-        same_order(scores=scores, sensitive_features=sensitive_features, sites=sites, ids=ids)
-        eta, cells = self._rows(scores, sensitive_features, sites, on_unknown)
+        same_order(
+            scores=scores,
+            sensitive_features=sensitive_features,
+            sites=sites,
+            group_probabilities=group_probabilities,
+            ids=ids,
+        )
+        eta, cells, seen = self._rows(scores, sensitive_features, sites, group_probabilities, on_unknown)
         id_column = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=id_column)
         number = None if random_state is None else random_number(random_state)
         rules = self._rules_by_number(cells)
-        rules = rules.deterministic if deterministic else rules
+        if deterministic:
+            if not isinstance(rules, Mixtures):
+                raise InputError(
+                    "deterministic: a policy that may not look at groups has no rule without coins; pass ids=."
+                )
+            rules = rules.deterministic
         if id_column is None and number is None and (mixed := int(rules.mixed[cells].sum())):
             raise InputError(
                 f"ids: missing, but the rules of {mixed:,} of these {eta.size:,} rows toss coins; pass ids= "
                 "(the same id always gets the same decision), random_state= (by position) or deterministic=True."
             )
-        chance = rules.chances(eta, cells)
+        chance = rules.chances(eta, cells, seen)
         rows = np.flatnonzero((chance > 0.0) & (chance < 1.0))
         # Without ids by the row's position, and the caller's key in place of the policy's.
         words = rows.astype(np.uint64) if id_column is None else id_words(id_column[rows])
@@ -241,26 +269,38 @@ class Policy(Reportable):
         return Tosses((chance == 1.0).astype(np.int64), rows, chance[rows], cells[rows], random)
 
     def probabilities(
-        self, scores: object, *, sensitive_features: object, sites: object = None, on_unknown: str = "raise"
+        self,
+        scores: object,
+        *,
+        sensitive_features: object = None,
+        sites: object = None,
+        group_probabilities: object = None,
+        on_unknown: str = "raise",
     ) -> Floats:
         """Chance of acceptance of each row before any coin is tossed; arguments as in :meth:`decide`."""
-        return self.chances(*self._rows(scores, sensitive_features, sites, on_unknown))
+        return self.chances(*self._rows(scores, sensitive_features, sites, group_probabilities, on_unknown))
 
     def unconstrained(
-        self, scores: object, *, sensitive_features: object, sites: object = None, on_unknown: str = "raise"
+        self,
+        scores: object,
+        *,
+        sensitive_features: object = None,
+        sites: object = None,
+        group_probabilities: object = None,
+        on_unknown: str = "raise",
     ) -> Floats:
         """1 where the rule accepts that nothing is required of, else 0: what floors and ceilings of "today" speak of.
 
         It gains most at the policy's costs; arguments as in :meth:`decide`.
         """
-        eta, cells = self._rows(scores, sensitive_features, sites, on_unknown)
+        eta, cells, _ = self._rows(scores, sensitive_features, sites, group_probabilities, on_unknown)
         costs = self.info.requirements.costs or ACCURACY
-        site = np.where(cells < len(self.groups) * len(self.sites), cells // len(self.groups), -1)
+        site = np.where(cells < self.width * len(self.sites), cells // self.width, -1)
         return np.asarray(costs.at(site).gain(eta) >= 0.0, dtype=np.float64)
 
-    def chances(self, calibrated: Floats, cells: Integers) -> Floats:
-        """Chance of acceptance of rows that were checked and calibrated already, by the numbers of their cells."""
-        return self._rules_by_number(cells).chances(calibrated, cells)
+    def chances(self, calibrated: Floats, cells: Integers, seen: Floats | None = None) -> Floats:
+        """Chance of acceptance of rows that were checked and calibrated already, by the numbers of their rules."""
+        return self._rules_by_number(cells).chances(calibrated, cells, seen)
 
     @property
     def rules(self) -> RuleTable:
@@ -292,19 +332,17 @@ class Policy(Reportable):
         stored = vars(_FILE.read(path))
         return cls(**{"merged_rules" if name == "merged" else name: part for name, part in stored.items()})
 
-    def _rules_by_number(self, cells: Integers) -> Mixtures:
+    def _rules_by_number(self, cells: Integers) -> Rules:
         """The rules that cells of these numbers need: for known sites and groups the merged ones need not be made."""
-        known = cells.max(initial=-1) < len(self.sites) * len(self.groups)
+        known = cells.max(initial=-1) < len(self.sites) * self.width
         return self.mixtures if known else self._every_rule
 
     @cached_property
-    def _every_rule(self) -> Mixtures:
-        """The rules of all cells, then those of the merged federation per group, then the base rule."""
-        merged, groups = self.merged, len(self.groups)
-        if merged is None:  # rejects
-            zero, above = np.zeros((groups, 3)), np.ones((groups, 3), dtype=bool)
-            merged = Mixtures(zero, zero, above, np.full(groups, np.inf))
-        return self.mixtures.joined_with(merged, base_rule(1))
+    def _every_rule(self) -> Rules:
+        """The rules of all cells, then the base rule, then those of the merged federation, where there are any."""
+        merged = () if self.merged is None else (self.merged,)
+        every: Rules = self.mixtures.joined_with(self.mixtures.base(len(self.groups)), *merged)
+        return every
 
     @cached_property
     def _places(self) -> Words:
@@ -317,31 +355,45 @@ class Policy(Reportable):
             except (InputError, TypeError):
                 return repr(label)
 
-        sites, groups = ([written(name) for name in names] for names in (self.sites, self.groups))
-        return np.append(place_words(sites, groups), np.uint64(0))
+        every: tuple[Label, ...] = ("",) if self.looks_away else self.groups
+        sites, groups = ([written(name) for name in names] for names in (self.sites, every))
+        return np.insert(place_words(sites, groups), len(sites) * len(groups), np.uint64(0))
 
     def _rows(
-        self, scores: object, sensitive_features: object, sites: object, on_unknown: str
-    ) -> tuple[Floats, Integers]:
-        """Check rows; their calibrated scores and the number of the rule that applies."""
+        self, scores: object, sensitive_features: object, sites: object, group_probabilities: object, on_unknown: str
+    ) -> tuple[Floats, Integers, Floats | None]:
+        """Check rows; their calibrated scores, the number of the rule that applies, and what it sees of groups."""
         if not isinstance(on_unknown, str) or on_unknown not in _UNKNOWN:
             raise InputError(f"on_unknown: got {on_unknown!r}; use one of {', '.join(_UNKNOWN)}.")
-        same_order(scores=scores, sensitive_features=sensitive_features, sites=sites)
-        score = probabilities(scores)
-        group = encode_known(sensitive_features, self.groups, "sensitive_features")
+        same_order(
+            scores=scores, sensitive_features=sensitive_features, sites=sites, group_probabilities=group_probabilities
+        )
+        score, seen = probabilities(scores), None
+        if self.looks_away:
+            if sensitive_features is not None:
+                raise InputError(
+                    "sensitive_features: this policy may not look at them; leave them out, and pass "
+                    "group_probabilities=."
+                )
+            _, seen = read_probabilities(group_probabilities, self.groups)
+            group: Integers = np.zeros(score.size, dtype=np.int32)
+        else:
+            if group_probabilities is not None:
+                raise InputError("group_probabilities: this policy decides by the groups themselves; leave them out.")
+            group = encode_known(sensitive_features, self.groups, "sensitive_features")
         site = self._site_codes(sites, score.size)
-        same_length(score.size, sensitive_features=group, sites=site)
-        known = len(self.sites) * len(self.groups)
-        cells = cell_numbers(group, site, len(self.groups))
+        same_length(score.size, sensitive_features=group, sites=site, group_probabilities=seen)
+        known = len(self.sites) * self.width
+        cells = cell_numbers(group, site, self.width)
         strange_group, strange_site = group < 0, site < 0
         if not (strange_group.any() or strange_site.any()):
-            return self.calibrator(score, group, site), cells
+            return self.calibrator(score, group, site), cells, seen
         self._refuse(strange_group, strange_site, sensitive_features, sites, on_unknown)
-        cells = np.where(strange_site, known + group, cells)
+        cells = np.where(strange_site, known + 1 + group, cells)
         base = strange_group | (strange_site & (on_unknown == "base"))
-        cells = np.where(base, known + len(self.groups), cells)
+        cells = np.where(base, known, cells)
         eta = self.calibrator(score, np.maximum(group, 0), site)
-        return np.where(base, score, eta), cells
+        return np.where(base, score, eta), cells, seen
 
     def _site_codes(self, sites: object, n: int) -> Integers:
         if sites is None:
@@ -400,8 +452,8 @@ class _Stored:
     groups: tuple[Label, ...]
     sites: tuple[Label, ...]
     key: int
-    mixtures: Mixtures
-    merged: Mixtures | None
+    mixtures: Rules
+    merged: Rules | None
     calibrator: Calibrator
     info: PolicyInfo
 
@@ -411,11 +463,14 @@ class _Stored:
         if not groups or not sites or len(set(self.groups)) < groups or len(set(self.sites)) < sites:
             raise ValueError("labels")
         self.calibrator.check()
-        if (self.calibrator.n_groups, self.calibrator.n_sites) != (groups, sites):
+        width = 1 if isinstance(self.mixtures, LinearRules) else groups
+        if (self.calibrator.n_groups, self.calibrator.n_sites) != (width, sites):
             raise InputError("its calibrator is for other groups or sites; save the policy again.")
-        self.mixtures.check(groups * sites)
+        self.mixtures.check(sites, groups)
         if self.merged is not None:
-            self.merged.check(groups)
+            self.merged.check(1, groups)
+            if type(self.merged) is not type(self.mixtures):
+                raise ValueError("merged")
         if self.info.site is not None and sites > 1:
             raise ValueError("sites")
 

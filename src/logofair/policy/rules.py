@@ -86,6 +86,7 @@ def _raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> 
     A higher raw score never has a lower calibrated one, so halving finds the place. Values that are not reached give 1.
     """
     groups, sites = np.asarray(groups, dtype=np.int32), np.asarray(sites, dtype=np.int32)
+    groups = np.zeros_like(groups) if policy.looks_away else groups
     low, high = np.zeros_like(calibrated), np.ones_like(calibrated)
     at_once = policy.calibrator(low, groups, sites) >= calibrated
     for _ in range(_HALVINGS):
@@ -97,11 +98,12 @@ def _raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> 
 
 def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
     """Return the bands of one site and group by their numbers, lowest first; site -1: those of unknown sites."""
-    mixtures, cell = policy.mixtures, site * len(policy.groups) + group
+    rules, cell = policy.mixtures, site * len(policy.groups) + group
     if site < 0:
         if policy.merged is None:
             return ()
-        mixtures, cell = policy.merged, group
+        rules, cell = policy.merged, group
+    mixtures = rules.shown
     threshold = mixtures.threshold[cell][mixtures.weight[cell] > 0]
     edges = np.concatenate(([0.0], np.unique(threshold[(threshold > 0) & (threshold < 1)]), [1.0]))
     middle = (edges[:-1] + edges[1:]) / 2

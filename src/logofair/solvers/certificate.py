@@ -52,9 +52,9 @@ class Certificate:
         Expected accuracy of the stored policy, ``mean(eta * h + (1 - eta) * (1 - h))``; or its expected cost per row.
     dual : float
         No rule of score, group and site that meets the requirements has a higher expected accuracy on these rows, or
-        a lower cost; with ``basis="labels"`` no weighted thresholds of the score.
+        a lower cost; with ``basis="labels"`` no weighted thresholds of the score. None: no bound is proved.
     optimality_gap : float
-        What could still be won: the difference of the two. Meaningful only beside ``violation``.
+        What could still be won: the difference of the two, or None. Meaningful only beside ``violation``.
     violation : float
         Largest excess over any requirement, in units of its rate; 0 if every one is met.
     prices : TolerancePrices
@@ -74,6 +74,9 @@ class Certificate:
         ``"accuracy"`` or ``"cost"``.
     empty_ratios : int
         How many ratios are met and say nothing, since nobody is selected there.
+    looks_away : bool
+        Whether it is about rules of score, group probabilities and site, which never see a group: then their bound is
+        on all such rules where rates count groups by these very probabilities, and there is none otherwise.
 
     Examples
     --------
@@ -87,8 +90,8 @@ class Certificate:
     """
 
     primal: float
-    dual: float
-    optimality_gap: float
+    dual: float | None
+    optimality_gap: float | None
     violation: float
     prices: TolerancePrices
     basis: str
@@ -98,6 +101,7 @@ class Certificate:
     objective: str = "accuracy"
     empty_ratios: int = 0
     cost_unit: float = 1.0
+    looks_away: bool = False
 
     @property
     def meets_requirements(self) -> bool:
@@ -105,11 +109,13 @@ class Certificate:
         return self.violation <= self.precision
 
     @property
-    def holds(self) -> bool:
-        """Whether every requirement is met and the optimality gap is at most the largest one allowed.
+    def holds(self) -> bool | None:
+        """Whether every requirement is met and the optimality gap is at most the largest one allowed; None: no bound.
 
         A rule that meets them exceeds its bound by rounding at most: one that seems to by more proves a mistake.
         """
+        if self.optimality_gap is None:
+            return None
         beaten = LARGEST_OPTIMALITY_GAP * self.cost_unit
         return -beaten <= self.optimality_gap <= self.largest_optimality_gap and self.meets_requirements
 
@@ -128,10 +134,11 @@ class Certificate:
             self.optimality_gap,
             self.violation,
             self.basis,
-            holds=bool(self.holds),
+            holds=None if self.holds is None else bool(self.holds),
             pooling=self.pooling,
             objective=self.objective,
             empty_ratios=self.empty_ratios,
+            looks_away=self.looks_away,
         )
 
     def as_dict(self) -> dict[str, Any]:

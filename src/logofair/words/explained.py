@@ -119,7 +119,7 @@ def _sections(policy: Policy, rules: Section, places: Places) -> Iterator[Sectio
         parts.append(Bullets(proof_sentences(info.certificate, rows=rows, sites=policy.has_sites, **how)))
     if info.pooling is not None and (places.several or info.pooling.cells):
         parts.append(Paragraph(pooling_sentence(info.pooling)))
-    coins = coins_sentence(info.coin_share, info.score_blind_rules, len(policy.mixtures.weight))
+    coins = coins_sentence(info.coin_share, info.score_blind_rules, policy.mixtures.mixed.size)
     parts += [coins] if coins is not None else []
     parts += [Bullets(info.warnings)] if info.warnings else []
     if run is not None:
@@ -246,6 +246,7 @@ def _rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], wo
     for site in shown:
         name = name_of(policy.sites[site], 30) if _named(policy) else "everybody"
         lines.append((name, *(_accepted_from(bands_of(policy, site, group)) for group in columns)))
+    after = f"{after} {looking_away(policy)}".strip()
     head = ("accepted from a score of", *(name_of(policy.groups[group], 16) for group in columns))
     widths = [2 + max(width(str(line[at])) for line in (head, *lines)) for at in range(1, len(head))]
     fitting = next((n for n in range(len(widths), 1, -1) if _FIRST_COLUMN + sum(widths[:n]) <= _SCREEN), 1)
@@ -253,6 +254,18 @@ def _rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], wo
         after = f"{after} {counted(len(groups) - fitting, 'more group')}: --verbose shows them.".strip()
     cut = tuple(line[: 1 + fitting] for line in lines)
     return Table("The rules", head[: 1 + fitting], cut, "l" + "r" * fitting, after=after)
+
+
+def looking_away(policy: Policy) -> str:
+    """Return what rules that may not look go by in place of the group; nothing of other rules."""
+    if not policy.looks_away:
+        return ""
+    columns = () if policy.info.columns is None else policy.info.columns.group_probability
+    named = f" ({', '.join(column for _, column in columns)})" if columns else ""
+    return (
+        f"No rule sees a group. Its proxy is the probability of every group{named}: these scores are for people surely "
+        "of one group, and everybody else's shifts with each probability."
+    )
 
 
 def _named(policy: Policy) -> bool:
@@ -268,7 +281,8 @@ def _middle(bands: Sequence[Band]) -> float:
 
 def every_rule(policy: Policy, sites: Sequence[int], groups: Sequence[int], accepted: str = "accepted") -> list[Part]:
     """Return all rules as sentences, and those for sites that the policy does not know."""
-    parts: list[Part] = [_rules_listed(policy, _rules(policy, sites, groups), accepted)]
+    parts: list[Part] = [Paragraph(looking_away(policy))] if policy.looks_away else []
+    parts.append(_rules_listed(policy, _rules(policy, sites, groups), accepted))
     if policy.has_sites and policy.has_merged:
         merged = ((name_of(row.group), _rule_in_words(row.bands, accepted)) for row in _rules(policy, [-1], groups))
         unknown = "Sites that the policy does not know (--on-unknown merged)"

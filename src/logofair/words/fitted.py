@@ -72,6 +72,8 @@ def fit_page(
     places = Places(about.site_word, several=len(solution.policy.sites) > 1)
     outcomes, found = solution.outcomes, solution.tested or solution.compared
     how = "add --test FILE, or --confidence 0.95" if about.command else "pass other rows to test(), or confidence=0.95"
+    if solution.away is not None:  # nothing can be certified for new rows
+        how = "add --test FILE" if about.command else "pass other rows to test()"
     judged = shown_outcomes(outcomes)
     expected = solution.tested is None and solution.rows.labels is None
     answers = [fair_answer(judged, places), cost_answer(found, expected=expected)]
@@ -80,7 +82,9 @@ def fit_page(
     title = title_line(about, _people(solution), solution.policy.sites, solution.policy.groups)
     tested = "" if solution.tested is None else f" Tested on {people_of(solution.tested):,} others."
     open_ = outcomes.verdict in (UNCLEAR, EXCEEDED)
-    asks = open_ and not outcomes.where(basis=NEW_ROWS, state=MET)  # else that was asked, and answered
+    asks = (
+        open_ and solution.away is None and not outcomes.where(basis=NEW_ROWS, state=MET)
+    )  # else that was asked, and answered
     recommend = recommend or "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
     return Page(
         "Fairness report",
@@ -131,6 +135,10 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
         if names:
             named = listed([name_of(name, 24) for name in names], 3)
             yield f"{counted(rows, 'row')} of sites the policy does not know ({named}): its merged rule decided."
+    if solution.away is not None and not solution.away.groups_known:
+        use = "logofair audit FILE --policy POLICY" if from_command else "test()"
+        so_far = "gaps are counted by probability, and true ones may be larger"
+        yield f"Nobody's group was known: {so_far}. {use} measures them."
     if left_out * 20 > solution.rows.scores.size and solution.rows.labels is not None:
         leave = "leave --label out" if from_command else "pass labels=None"
         yield f"{left_out:,} people were left out. If only accepted people have a label, {leave}: selection needs none."
@@ -156,13 +164,22 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
             fair.append(rates_table(own, f"Rates of every group{over}, on {name}"))
     yield Section("fair", "Is it fair now?", tuple(fair))
     won = prices(outcomes.where(basis=CALIBRATION_ROWS), solution.certificate.objective)
-    cost: list[Part] = [Bullets(won) if won else Paragraph("No limit costs anything on the rows of the fit.")]
+    nothing = "No limit costs anything on the rows of the fit."
+    if solution.away is not None:
+        nothing = "What single limits cost is not told of rules that may not look at groups."
+    cost: list[Part] = [Bullets(won) if won else Paragraph(nothing)]
     cost += [] if frontier is None else frontier_parts(frontier)
     yield Section("cost", "What does it cost, and who is affected?", tuple(cost))
     rely: list[Part] = [*limit_tables(outcomes.where(basis=NEW_ROWS), places)]
     warnings = tuple(map(str, solution.warnings))
     rely.append(Bullets(warnings) if warnings else Paragraph("Every group has 30 people or more at every site."))
     rely += [Paragraph(pooling_sentence(solution.pooling))] if len(solution.rows.sites.names) > 1 else []
+    if solution.away is not None and solution.away.groups_known:
+        who, off = {TEST_ROWS: "other people", CALIBRATION_ROWS: "the people of the fit"}, solution.away.by_probability
+        differ = ", ".join(f"{points(number)} points on {who[rows]}" for rows, number in off.items())
+        rely.append(
+            Paragraph(f"A group's selection rate counted by probability is off the true one by up to {differ}.")
+        )
     yield Section("rely", "Can I rely on it?", tuple(rely))
     sites = list(range(min(len(solution.policy.sites), _SITES)))
     groups = list(range(len(solution.policy.groups)))
@@ -182,8 +199,8 @@ def _proof(solution: Solution) -> Iterator[Part]:
     how = {"solver": solution.solver, "calibration": solution.policy.calibrator.method}
     several = len(solution.policy.sites) > 1
     yield Bullets(proof_sentences(solution.certificate.info, rows=rows, sites=several, **how))
-    accuracy, violation = solution.deterministic
-    if solution.policy.mixtures.mixed.any():
+    if solution.deterministic is not None and solution.policy.mixtures.mixed.any():
+        accuracy, violation = solution.deterministic
         accurate = solution.certificate.objective == "accuracy"
         worth = f"{points(accuracy, 2)} % accuracy" if accurate else f"{short_number(accuracy)} per person"
         exceeded = f"a limit exceeded by up to {short_number(violation)}"
@@ -203,7 +220,8 @@ def solution_facts(solution: Solution) -> Iterator[tuple[str, str]]:
     yield "calibration, pooling", f"{solution.policy.calibrator.method}, {prior}{strength}"
     promises = solution.promises
     yield "confidence", NOTHING if promises is None else f"{promises.confidence:g}, {promises.method}"
-    yield "optimality gap, violation", f"{certificate.optimality_gap:.1e}, {certificate.violation:.1e}"
+    gap = NOTHING if certificate.optimality_gap is None else f"{certificate.optimality_gap:.1e}"
+    yield "optimality gap, violation", f"{gap}, {certificate.violation:.1e}"
     yield "checksum of the policy", solution.policy.checksum
 
 

@@ -77,10 +77,14 @@ def proof_sentences(
     first = f"On {rows}{borrowed}, counted by {counting}: {kept}, {reached}."
     if solver == "algorithm1":
         return (first, "Algorithm 1 proves neither that limits hold nor that no rule is better.")
+    if proof.dual is None or proof.optimality_gap is None:
+        why = "rates count true groups or labels, and the rules see probabilities"
+        return (first, f"Whether some rule that may not look at groups is better is not proved: {why}.")
+    seen = "group probabilities" if proof.looks_away else "group"
     which = (
         "rule of weighted thresholds of the score"
         if proof.basis == "labels"
-        else f"rule of {'score, group and site' if sites else 'score and group'}"
+        else f"rule of {f'score, {seen} and site' if sites else f'score and {seen}'}"
     )
     bound = f"costs less than {_cost(proof.dual)}" if cost else f"is more accurate than {points(proof.dual, 2)} %"
     excess = f"{proof.optimality_gap:.0e}" if proof.optimality_gap > 0 else "0"

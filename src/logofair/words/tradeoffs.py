@@ -200,7 +200,7 @@ def _frontier_sections(frontier: Frontier) -> Iterator[Section]:
         rest.append(Bullets(tuple(f"{_where(frontier, each)}: {each.error}" for each in frontier.infeasible)))
     if frontier.has_sites:
         rest.append(Paragraph(pooling_sentence(frontier.pooling)))
-    worst = max(point.certificate.optimality_gap for point in frontier.points)
+    worst = max(point.certificate.optimality_gap or 0.0 for point in frontier.points)
     proved = f"Each rule is proved to be the best within its limits on the rows of the fit, to {worst:.0e}."
     yield Section("proof", "What is proved", (*rest, Paragraph(proved)))
 

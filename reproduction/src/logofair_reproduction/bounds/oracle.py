@@ -74,8 +74,10 @@ def oracle(
         **required,
     )
     measured = solution.compared.second
+    bound = solution.certificate.dual
     assert measured.accuracy is not None
-    return Oracle(measured.accuracy, min(1.0, solution.certificate.dual), measured, solution)
+    assert bound is not None
+    return Oracle(measured.accuracy, min(1.0, bound), measured, solution)
 
 
 @dataclass(frozen=True, eq=False)

@@ -322,8 +322,11 @@ def private_chances(case: Case, rows: SplitData, scores: Floats, test_scores: Fl
         pooling="none",
         sample_weight=np.concatenate([counts.ravel() for counts, _ in made]).astype(np.float64),
     ).policy
-    if policy.merged is not None:  # thresholds at the edges of bins, not at their midpoints
-        policy = replace(policy, mixtures=at_edges(policy.mixtures, BINS), merged_rules=at_edges(policy.merged, BINS))
+    merged = policy.merged
+    if merged is not None:  # thresholds at the edges of bins, not at their midpoints
+        policy = replace(
+            policy, mixtures=at_edges(policy.mixtures.shown, BINS), merged_rules=at_edges(merged.shown, BINS)
+        )
     chances = policy.probabilities(
         test_scores,
         sensitive_features=encode_known(test.groups, groups.names, "groups"),

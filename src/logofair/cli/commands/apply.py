@@ -14,6 +14,7 @@ from logofair.cli.options import (
     drop_missing_option,
     examples,
     force_option,
+    group_probability_option,
     json_option,
     na_option,
     name_option,
@@ -40,6 +41,7 @@ from logofair.files.writing import TABLE, check_output
     "--group", metavar="COLUMN", multiple=True, help="Groups; several as in the fit.  [default: as in the fit]"
 )
 @click.option("--site", metavar="COLUMN", help="Sites.  [default: as in the fit]")
+@group_probability_option
 @name_option("--scale", SCALES, f"What scores are: {', '.join(SCALES)}.  [default: as in the fit]")
 @drop_missing_option
 @na_option(default=None, otherwise="as in the fit")
@@ -106,7 +108,13 @@ def apply(
         if named["site"] is None and columns.site not in (None, *column_names(find_files(new, site="any").paths[0])):
             columns = replace(columns, site=None)  # then the file's name is the site, or all rows are the site's
         files = find_files(new, site=columns.site)
-        columns.require(files, score="the model's scores", group="the groups")
+        if rules.looks_away:
+            if named["group"]:
+                raise InputError("--group: the policy may not look at groups; leave it out.")
+            columns = replace(columns, group=())
+            columns.require(files, score="the model's scores", group_probability="each group's probability")
+        else:
+            columns.require(files, score="the model's scores", group="the groups")
         if columns.site is not None and not rules.has_sites and rules.site is None:
             raise InputError("--site: the policy was fitted without sites; leave it out.")
         kept = tuple(dict.fromkeys(keep))

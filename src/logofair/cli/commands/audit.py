@@ -168,6 +168,7 @@ def audit(
             return click.echo(form_text(form, measured, about, **described), nl=False)
         columns = found.columns
         asked = found.outcomes.verdict in (UNCLEAR, EXCEEDED) if len(found.outcomes) else None
+        asked = asked and not (found.compared is not None and found.compared.policy.looks_away)
         name = "fit" if asked is None else "recommend" if asked and columns.label else ""
         next_ = command_of_same_rows(name, columns) if name and columns.score else ""
         next_ += " --out policy.json" if next_ and asked is None else ""

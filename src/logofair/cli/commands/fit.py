@@ -20,6 +20,7 @@ from logofair.cli.options import (
     data_options,
     examples,
     force_option,
+    group_probability_option,
     json_option,
     name_option,
     notion_arguments,
@@ -64,6 +65,7 @@ _HEADING = ("title", "purpose", "author", "decision_word")
     ),
 )
 @data_options
+@group_probability_option
 @test_options
 @requirement_options()
 @rule_options
@@ -138,14 +140,16 @@ def fit(
         rows, other, arguments = read_to_fit(data, columns, options, progress)
         solution = logofair.fit(**arguments, **required)
         # What apply and explain want to know.
-        named = ColumnsInfo(columns.score, tuple(columns.group), columns.site, columns.scale, columns.na)
+        named = ColumnsInfo(
+            columns.score, tuple(columns.group), columns.site, columns.scale, columns.na, columns.group_probability
+        )
         solution = solution.with_info(replace(solution.policy.info, columns=named, data=rows.source))
         if other is not None:
             (solution,) = progress(map(_tested, [solution], [other]), "Testing", total=1)
         solution.policy.save(out)
         written = tuple(str(path) for path in (out, report) if path is not None)
         about = about_page(rows.source, **heading, left_out=rows.dropped, written=written)
-        frontier = None if report is None else _trade_off(arguments, required)
+        frontier = None if report is None or columns.group_probability else _trade_off(arguments, required)
         info, values = plain(solution.policy.info), solution.as_dict()
         if values["tested"] is not None:
             values["tested"] |= {"data": info["tested"]["data"]}
