@@ -15,7 +15,7 @@ from logofair import __version__
 from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
-from logofair.words.phrases import counted, cut, listed, name_of, people
+from logofair.words.phrases import counted, cut, group_name, listed, name_of, people
 from logofair.words.sections import Command, Facts, Paragraph, Part, Section
 
 _PAPER = (
@@ -87,7 +87,7 @@ def title_line(about: About, rows: float, sites: Sequence[Label | None], groups:
     left_out = f" ({about.left_out:,} rows left out for lack of a value)" if about.left_out else ""
     condition = "" if about.data is None else about.data.columns.get("where", "")
     name = f"{about.name} where {cut(condition, 60)}" if condition else about.name
-    return f"{name}: {people(rows)}{left_out}{where}, {listed([name_of(each, 24) for each in groups], 4)}"
+    return f"{name}: {people(rows)}{left_out}{where}, {listed([group_name(each, 24) for each in groups], 4)}"
 
 
 def in_memory(name: str, solution: Solution) -> DataSource:

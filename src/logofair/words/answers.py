@@ -12,7 +12,18 @@ from logofair.auditing.measure import Measured
 from logofair.columns.checks import Floats
 from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NEW_ROWS, NOT_MEASURED, UNCLEAR, Outcome, Outcomes
 from logofair.words.limits import Places, figure, headline, limit, limit_words, subject, unit_of
-from logofair.words.phrases import NOTHING, capitalised, counted, listed, name_of, people, points, short_number, span
+from logofair.words.phrases import (
+    NOTHING,
+    capitalised,
+    counted,
+    group_name,
+    listed,
+    name_of,
+    people,
+    points,
+    short_number,
+    span,
+)
 from logofair.words.sections import Answer, Cell, CellText, Table, can_rely, in_points, number, what_it_costs
 
 GUARANTEED = "find limits that this many people can guarantee"
@@ -78,7 +89,7 @@ def selected_answer(found: Comparison, accepted: str) -> Answer:
     (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
     order = np.argsort(-np.abs(after - before), kind="stable") if rows.size > _GROUPS else np.arange(rows.size)
     named = [
-        f"{name_of(found.second.groups[at], 24)} {points(before[at], 0)} -> {points(after[at], 0)} %"
+        f"{group_name(found.second.groups[at], 24)} {points(before[at], 0)} -> {points(after[at], 0)} %"
         for at in order.tolist()
     ]
     listing = listed(named, _GROUPS if rows.size <= _GROUPS else 1, last=", ")
@@ -137,7 +148,7 @@ def base_rates_differ(audit: Audit) -> str:
     mass, rows = tally.mass[0], tally.rows[0].sum(axis=1)
     total = mass.sum(axis=1)
     known = [
-        (float(mass[at, 1] / total[at]), name_of(group, 24))
+        (float(mass[at, 1] / total[at]), group_name(group, 24))
         for at, group in enumerate(audit.groups)
         if tally.labelled and rows[at] >= FEW_ROWS and total[at] > 0
     ]
@@ -201,7 +212,7 @@ def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
         has = f"{people(each.rows or 0)} were measured"
     elif found is not None and len(each.groups) > 1:
         rows = dict(zip(found.second.groups, found.second.global_.tally.rows[0].sum(axis=1), strict=True))
-        has = f"{who} is {name_of(min(each.groups, key=lambda group: float(rows[group])), 24)} ({each.rows:,})"
+        has = f"{who} is {group_name(min(each.groups, key=lambda group: float(rows[group])), 24)} ({each.rows:,})"
     needed, asked = _needed(each), limit_words(each, each.limit)
     if not needed:
         return f"{has}, and chance may explain that the limit is exceeded" if (each.room or 0.0) < 0 else has

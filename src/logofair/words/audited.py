@@ -27,7 +27,18 @@ from logofair.words.answers import (
 )
 from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.limits import Places, every_limit, limits_picture, limits_table, verdict
-from logofair.words.phrases import NOTHING, counted, listed, name_of, people, plural, points, sentence, short_number
+from logofair.words.phrases import (
+    NOTHING,
+    counted,
+    group_name,
+    listed,
+    name_of,
+    people,
+    plural,
+    points,
+    sentence,
+    short_number,
+)
 from logofair.words.sections import (
     Answer,
     Cell,
@@ -356,7 +367,7 @@ def _accepted_answer(audit: Audit, accepted: str) -> Answer:
     order = sorted(range(len(audit.groups)), key=lambda at: shares[at])
     if len(order) > 4:
         order = [order[0], order[1], order[-2], order[-1]]
-    named = [f"{name_of(audit.groups[at], 24)} {points(float(shares[at]), 0)} %" for at in order]
+    named = [f"{group_name(audit.groups[at], 24)} {points(float(shares[at]), 0)} %" for at in order]
     more = f" ({len(audit.groups) - 4:,} groups between)" if len(audit.groups) > 4 else ""
     figure = "" if audit.accepted is None else f"{points(audit.accepted, 0)} %"
     return Answer(f"Who is {accepted}?", accepted.capitalize(), figure, "", f"{', '.join(named)}{more}")

@@ -17,7 +17,7 @@ from logofair.policy.rules import Band, RuleRow, bands_of
 from logofair.words.about import About, site_word, sources_section
 from logofair.words.answers import rely_answer
 from logofair.words.limits import Places, limit_tables, limits_table, shown_outcomes, verdict
-from logofair.words.phrases import counted, listed, name_of, people, points, width
+from logofair.words.phrases import counted, group_name, listed, name_of, people, points, width
 from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import (
     Answer,
@@ -60,7 +60,7 @@ def policy_page(
         made.append(f"of site {name_of(policy.site)} alone")
     elif policy.has_sites:
         made.append(f"at {counted(len(policy.sites), word)}")
-    who = listed([name_of(policy.groups[group], 24) for group in groups], 6)
+    who = listed([group_name(policy.groups[group], 24) for group in groups], 6)
     title = f"{name}{': ' if made else ''}{' '.join(made)}, for {who}."
     values, table = _policy_values(policy, sites, groups), _rules_table(policy, sites, groups, word)
     rules = Section("rules", "Every rule", tuple(every_rule(policy, sites, groups)))
@@ -97,7 +97,7 @@ def _answers(policy: Policy, places: Places) -> Iterator[Answer]:
     here += [f"gap in {rate} {points(gap)}" for rate, gap in figures.local_gaps.items()]
     if here:
         yield Answer("", "Here", ", ".join(here))
-    accepted = [f"{name_of(group, 20)} {points(share, 0)} %" for group, share in figures.accepted.items()]
+    accepted = [f"{group_name(group, 20)} {points(share, 0)} %" for group, share in figures.accepted.items()]
     yield Answer("", "Accepted", listed(accepted, 4, ", "), "", "expected at this site")
     if figures.too_small:
         few = f"fewer than {figures.smallest_cell} people here: the rule of all sites applies"
@@ -324,7 +324,8 @@ def applied_page(
     left_out = f" ({totals.dropped:,} rows left out for lack of a value)" if totals.dropped else ""
     title = f"{out}: {people(totals.rows)}{left_out}, {points(totals.accepted / totals.rows, 0)} % accepted."
     groups = [
-        f"{name_of(name, 24)} {points(accepted / rows, 0)} % of {rows:,}" for name, rows, accepted in totals.by_group()
+        f"{group_name(name, 24)} {points(accepted / rows, 0)} % of {rows:,}"
+        for name, rows, accepted in totals.by_group()
     ]
     warnings = []
     if site is not None and not site_checked:

@@ -13,7 +13,16 @@ from logofair.federation.plan import Members, Plan
 from logofair.federation.result import RunResult
 from logofair.requirement import own_rates
 from logofair.requirements import SELECTED
-from logofair.words.phrases import counted, limit_points, listed, name_of, people, points, short_number
+from logofair.words.phrases import (
+    counted,
+    group_name,
+    limit_points,
+    listed,
+    name_of,
+    people,
+    points,
+    short_number,
+)
 from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import Answer, Facts, Page, Section, Table, can_rely, in_points, what_it_costs
 
@@ -139,7 +148,9 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
     """Return the page of a run's result."""
     plan, sites = result.plan, result.sites
     about = "about " if plan.privacy is not None else ""
-    groups = [f"{name_of(group, 20)} {mass:,.0f}" for group, mass in zip(plan.groups, result.totals.mass, strict=True)]
+    groups = [
+        f"{group_name(group, 20)} {mass:,.0f}" for group, mass in zip(plan.groups, result.totals.mass, strict=True)
+    ]
     # Gaps inside a site are known there alone.
     gaps = [
         (each.rate.name, in_points(float(gap)), limit_points(round(each.tolerance, 5)))

@@ -10,7 +10,7 @@ from logofair.auditing import Comparison
 from logofair.fitting.least_gap import LeastGap
 from logofair.fitting.solution import Solution
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY
-from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NEW_ROWS, TEST_ROWS, UNCLEAR
+from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NEW_ROWS, NOT_MEASURED, TEST_ROWS, UNCLEAR
 from logofair.tradeoff import Frontier, frontier
 from logofair.words.about import About, in_memory, sources_section, title_line
 from logofair.words.answers import (
@@ -64,10 +64,15 @@ def fit_page(
     *,
     frontier: Frontier | None = None,
     next_: str = "",
+    test: str = "",
     recommend: str = "",
     values: dict[str, Any] | None = None,
 ) -> Page:
-    """Return the page of a solution; ``recommend`` is what finds limits that these people can guarantee."""
+    """Return the page of a solution.
+
+    What comes next: ``recommend`` where limits are open, which finds those that these people can guarantee, ``test``
+    where nothing is known of other people, or else ``next_``.
+    """
     about = about or About()
     places = Places(about.site_word, several=len(solution.policy.sites) > 1)
     outcomes, found = solution.outcomes, solution.tested or solution.compared
@@ -85,6 +90,7 @@ def fit_page(
     asks = (
         open_ and solution.away is None and not outcomes.where(basis=NEW_ROWS, state=MET)
     )  # else that was asked, and answered
+    untested = bool(test) and outcomes.verdict == NOT_MEASURED
     recommend = recommend or "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
     return Page(
         "Fairness report",
@@ -95,8 +101,8 @@ def fit_page(
         picture=limits_picture(judged, places),
         beside=() if found is None else (changes_table(found, about.accepted),),
         warnings=tuple(_warnings(solution, found, from_command=bool(about.command), left_out=about.left_out)),
-        next=recommend if asks else next_,
-        next_tells=GUARANTEED if asks else "",
+        next=recommend if asks else test if untested else next_,
+        next_tells=GUARANTEED if asks else "test it on other people" if untested else "",
         sections=tuple(_sections(solution, about, places, frontier)),
         about=about.heading,
         values=solution.as_dict() if values is None else values,
@@ -148,7 +154,7 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
     if costs is not None and costs[0] - costs[1] >= _CHEAPER:
         less = points(costs[0] - costs[1])
         hint = "--notion equal_opportunity" if from_command else 'notion="equal_opportunity"'
-        yield f"{differ}: equal selection rates are expensive here. {hint} would cost about {less} points less."
+        yield f"{differ}: equal selection rates cost accuracy here. {hint} would cost about {less} points less."
 
 
 def _sections(solution: Solution, about: About, places: Places, frontier: Frontier | None) -> Iterator[Section]:

@@ -114,6 +114,18 @@ def name_of(label: Label | None, most: int = _LONGEST_NAME) -> str:
     return cut(harmless(name).replace("\n", " ").replace("\t", " ") or "(blank)", most)
 
 
+def group_name(label: Label | None, most: int = _LONGEST_NAME) -> str:
+    """Return the name of a group within a sentence: a number by itself would be read with the figures beside it.
+
+    Examples
+    --------
+    >>> group_name("women"), group_name(2)
+    ('women', 'group 2')
+    """
+    name = name_of(label, most)
+    return f"group {name}" if name.replace(".", "", 1).isdigit() else name
+
+
 def cut(text: str, most: int) -> str:
     """Return text of at most so many columns, what is too much cut out of its middle."""
     if width(text) <= most:

@@ -157,6 +157,8 @@ def fit(
         ids = " --id COLUMN" if solution.policy.mixtures.mixed.any() else ""
         parts: dict[str, Any] = {"frontier": frontier, "recommend": command_of_same_rows("recommend")}
         parts["next_"] = f"logofair apply {shlex.quote(str(out))} NEW.csv{ids} --out decisions.csv"
+        own = f" --label {shlex.quote(columns.label)}" if columns.label else ""
+        parts["test"] = f"logofair audit OTHERS.csv --policy {shlex.quote(str(out))}{own}"
         (page,) = progress((fit_page(each, about, values=values, **parts) for each in [solution]), "Measuring", total=1)
         if report is not None:
             (write,) = progress([page.save], "Writing the report", 1)
