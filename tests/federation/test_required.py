@@ -13,6 +13,7 @@ from logofair import InfeasibleError, InputError, Notion
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy, make_plan
 from logofair.federation.exchange import GroupCounts, reply_form
+from logofair.federation.exchanges.rounds import AnswersRequest
 from logofair.federation.limits import SiteLimits
 from logofair.requirement import Scope
 from logofair.words.federated import _run_sentences, plan_sentences
@@ -218,6 +219,59 @@ def test_secure_sums_give_the_same_result_within_their_stated_precision():
     assert masked.rates[0, -1] == pytest.approx(0.85, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "selection rate >= 0.5 overall",
+        "true positive rate >= 0.9 overall",
+        "accepted = 0.4 overall",
+        "accepted >= 0.3 per site",
+    ],
+)
+def test_secure_sums_hold_the_prices_that_look_for_a_first_rule_within_what_is_required(asked):
+    """Where rejecting everybody is not allowed they are of 1e9, and so are the dual values of the answers."""
+    sites, found = federation((300, 310, 280, 305)), []
+    for secure in (False, True):
+        settings = {"secure": secure, "require": [asked], "optimality_gap": 1e-6}
+        found.append(run_apart(plan_of(**settings), sites, identities(sites) if secure else None).result)
+    plain, masked = found
+    assert masked.holds
+    assert masked.accuracy == pytest.approx(plain.accuracy, abs=2e-6)
+
+
+def test_secure_sums_prove_a_conflict():
+    sites, proofs = federation((300, 310, 280, 305)), []
+    for secure in (False, True):
+        plan = plan_of(secure=secure, require=["accepted <= 0.3 per site", "accepted >= 0.5 overall"])
+        with pytest.raises(InfeasibleError, match=r"'accepted >= 0\.5 overall' cannot be met") as conflict:
+            run_apart(plan, sites, identities(sites) if secure else None)
+        proofs.append([float(amount) for amount in conflict.value.least_relaxation.values()])
+    assert proofs[1] == pytest.approx(proofs[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("largest", [1e-3, 1.0, 63.0, 1e5, 1e10])
+def test_a_dual_value_at_any_prices_fits_a_sum_of_a_hundred_sites_and_is_never_rounded_down(largest):
+    sites = federation((60, 50, 40))
+    answers = []
+    for secure in (False, True):
+        plan = plan_of(secure=secure, optimality_gap=1e-6)
+        batch, server = ClientBatch.of(sites, plan), Server.start(plan, list(sites))
+        while not isinstance(server.request, AnswersRequest):
+            batch, sums = batch.answer(server.request)
+            server = server.take(sums.total())
+        prices = np.array([[[largest], [-largest]], [[0.0], [0.0]]])
+        request = replace(server.request, prices=prices)
+        answers.append(batch.answer(request)[1].bound)
+        kind, shapes = reply_form(request, plan)
+        steps = kind.steps_of(shapes, request)
+        of_bounds = steps[-2:]  # there are no combinations
+        assert np.all(np.full(2, 80 * largest) * [1.0, 0.0] <= 2.0**62 * of_bounds / 100)
+        assert np.all(of_bounds <= 2.0**-44 * np.maximum(1.0, 2 * 2 * largest / 2**6))
+    plain, masked = answers
+    assert np.all(masked >= plain)
+    assert np.all(masked <= plain + of_bounds)
+
+
 def test_secure_sums_know_precision_over_all_sites_and_refuse_it_inside_them():
     asked = ["precision of 0 >= 0.8 overall", "selection rate gap <= 0.1 per site"]
     sites, settings = federation((60, 50, 40, 45)), {"groups": [0, 1], "calibration": "none", "trials": 16}
@@ -329,8 +383,9 @@ def sizes(**given) -> int:
     server, batch = Server.start(plan, list(sites)), ClientBatch.of(sites, plan)
     _, sums = batch.answer(server.request)
     request = server.take(sums.total()).request
-    kind, shapes = reply_form(replace(request, prices=request.prices[:1]), plan)
-    return kind.steps_of(shapes).size
+    request = replace(request, prices=request.prices[:1])
+    kind, shapes = reply_form(request, plan)
+    return kind.steps_of(shapes, request).size
 
 
 def test_a_capacity_is_one_more_number_in_a_reply_and_ratios_floors_and_costs_are_none():

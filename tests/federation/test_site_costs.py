@@ -89,8 +89,9 @@ def test_no_reply_has_a_further_number():
         plan = plan_of(**given)
         server, batch = Server.start(plan, list(SITES)), ClientBatch.of(SITES, plan)
         sums = batch.answer(server.request)[1]
-        kind, shapes = reply_form(server.take(sums.total()).request, plan)
-        return sums.vector().size, kind.steps_of(shapes).size
+        request = server.take(sums.total()).request
+        kind, shapes = reply_form(request, plan)
+        return sums.vector().size, kind.steps_of(shapes, request).size
 
     assert size(costs=COSTS) == size()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from logofair.federation import ClientBatch, Server
-from logofair.federation.exchange import Sums
+from logofair.federation.exchange import Request, Sums
 from logofair.federation.plan import Plan
 from logofair.records import decode, encode
 from support.sites import federation, plan_of
@@ -57,16 +57,16 @@ def recorded(name: str) -> tuple[Sums, ...]:
     batch, server, totals = ClientBatch.of(sites, plan), Server.start(plan, list(sites)), []
     while not server.done:
         batch, sums = batch.answer(server.request)
-        total = _in_steps(sums.total())
+        total = _in_steps(sums.total(), server.request)
         totals.append(total)
         server = server.take(total)
     assert server.result.holds
     return tuple(totals)
 
 
-def _in_steps(total: Sums) -> Sums:
+def _in_steps(total: Sums, request: Request) -> Sums:
     shapes = [np.shape(getattr(total, f.name)) for f in fields(total)]
-    steps = total.steps_of(shapes)
+    steps = total.steps_of(shapes, request)
     return type(total).from_vector(np.rint(total.vector() / steps) * steps, shapes)
 
 

@@ -97,6 +97,11 @@ class Request(Family):
         return {}
 
     @property
+    def coarser(self) -> dict[str, Floats]:
+        """Fields of the reply whose numbers grow with what is asked, and by which power of two their steps do."""
+        return {}
+
+    @property
     def replayed(self) -> Request:
         """What of it follows from the plan and the totals, which sites under secure sums recompute: all, mostly."""
         return self
@@ -213,10 +218,13 @@ class Sums(Body):
         return np.concatenate([np.zeros(0), *(np.ravel(getattr(self, f.name)) for f in fields(self))])
 
     @classmethod
-    def steps_of(cls, shapes: Sequence[tuple[int, ...]]) -> Floats:
-        """The fixed-point step of each number of :meth:`vector`, for fields of given shapes."""
-        steps = [disclosure.step for disclosure in cls.disclosures().values()]
-        parts = [np.full(math.prod(shape), step) for step, shape in zip(steps, shapes, strict=True)]
+    def steps_of(cls, shapes: Sequence[tuple[int, ...]], request: Request) -> Floats:
+        """The fixed-point step of each number of :meth:`vector` in answer to a request, for fields of given shapes."""
+        coarser = request.coarser
+        parts = [
+            np.ravel(np.full(shape, disclosure.step) * coarser.get(name, 1.0))
+            for (name, disclosure), shape in zip(cls.disclosures().items(), shapes, strict=True)
+        ]
         return np.concatenate([np.zeros(0), *parts])
 
     @classmethod

@@ -116,7 +116,7 @@ class Server:
     def sum_steps(self) -> Floats:
         """The fixed-point step of every number requested, in which secure sums add."""
         kind, shapes = reply_form(self.request, self.plan)
-        return kind.steps_of(shapes)
+        return kind.steps_of(shapes, self.request)
 
     def take_sum(self, vector: Floats) -> Server:
         """The next state, given the total of a secure sum; raise where no rows could give such a total."""

@@ -74,7 +74,7 @@ class HostileServer:
         """The masked replies of some sites to any request at all."""
         kind, shapes = reply_form(request, self.server.plan)
         history = next_history(self.server.history, request)
-        masks = self.masks.begin_sum(history, kind.steps_of(shapes))
+        masks = self.masks.begin_sum(history, kind.steps_of(shapes, request))
         more = {"relay": self.relay, **more}
         return masks, {s: self.say(s, "masked", request, sealed=masks.deliveries[s], **more) for s in sites}
 

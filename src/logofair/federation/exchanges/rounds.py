@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -51,6 +52,9 @@ from logofair.solvers.trials import trial_prices
 
 # Requirements that give way by less inside all sites together are met but for rounding.
 _SLACK = 1e-8
+# Prices of 2 to this power and below, all of an answer together, take no coarser steps than other shares do: with 100
+# sites dual values up to 40 times such prices can be summed.
+_USUAL_PRICES = 6
 # Bytes that a message of a secure sum carries for each site beside the numbers.
 _SECURE_BYTES = 140
 
@@ -244,6 +248,12 @@ class AnswersRequest(Request):
         """One answer to each price vector."""
         return {"answers": len(self.prices)}
 
+    @property
+    def coarser(self) -> dict[str, Floats]:
+        """Dual values are as large as the prices: of 1e9 where no rule within the requirements is known yet."""
+        sizes = [math.fsum(np.abs(each).ravel().tolist()) for each in self.prices]  # rounded alike on every machine
+        return {"bound": np.array([math.ldexp(1.0, max(0, math.frexp(size)[1] - _USUAL_PRICES)) for size in sizes])}
+
     def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Answers]:
         """Answer each price vector, and keep the answers: the final policy mixes the very ones that are counted."""
         state, asked = batch.state, self.prices
@@ -259,7 +269,12 @@ class AnswersRequest(Request):
         if state.prices is not None and state.u is not None and state.v is not None:
             asked, u, v = (np.concatenate(both) for both in ((state.prices, asked), (state.u, u), (state.v, v)))
         shares, combinations = split_combinations(shares, state.plan)
-        replies = Answers(gain=gain + offset, shares=shares, bound=bound + offset, combinations=combinations)
+        bound = bound + offset
+        coarser = self.coarser["bound"]
+        if state.plan.secure and coarser.max() > 1:  # upwards: what a coarse step rounds off must not prove anything
+            steps = OF_SHARES * coarser
+            bound = np.where(coarser > 1, np.ceil(bound / steps) * steps, bound)
+        replies = Answers(gain=gain + offset, shares=shares, bound=bound, combinations=combinations)
         return after.updated(prices=asked, u=u, v=v), replies
 
 
