@@ -155,6 +155,7 @@ def test_a_sites_key_is_checked_with_its_public_half(tmp_path):
     private, public = make_site_key(tmp_path, "north")
     other, _ = make_site_key(tmp_path, "south")
     check_site_key(private)
+    check_site_key(make_site_key(tmp_path, "north.1")[0])  # whose public half is north.1.pub, not north.pub
     public.write_bytes(other.with_suffix(".pub").read_bytes())
     with pytest.raises(InputError, match=r"north is not the private key of .*north\.pub, which the server has"):
         check_site_key(private)
