@@ -227,7 +227,7 @@ def _secure_exchange(
         causes = "; ".join(f"{site}: {why}" for site, why in sorted(reasons.items())[:5])
         raise RunError(f"run {server.plan.run}: {error}{f' ({causes})' if causes else ''}") from None
     without = {site: reasons.get(site, "sent something unusable") for site in missing}
-    if without and stage == "masked" and not may_exclude:
+    if without and not may_exclude:  # in a later roster neither: no site goes on without it that has not agreed
         names = ", ".join(f"{site} ({why})" for site, why in sorted(without.items()))
         raise RunError(
             f"run {server.plan.run}: missing in exchange {server.number}: {names}; with secure sums nobody "

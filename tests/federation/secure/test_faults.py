@@ -93,6 +93,30 @@ def test_a_site_that_vanishes_later_stops_the_run_which_is_resumed_when_it_is_ba
     assert state.server.result.sites == tuple("abcd")
 
 
+@pytest.mark.parametrize("then", ["agrees", "is taken out too"])
+@pytest.mark.parametrize("stage", ["keys", "shares"])
+def test_a_site_that_does_not_answer_when_another_was_taken_out_is_waited_for(stage, then):
+    """It may not have agreed yet. Were it left out, the others would not go on, and the run could not be saved."""
+    sites, plan = federation((30, 25, 28, 22, 26, 24)), secure_plan()
+    saved, transport = [], secured(sites, agreed_without=("f",), deaf=gone_from("f", 3, step="masked"))
+    with pytest.raises(RunError, match="missing in exchange 3: f"):
+        go(plan, transport, save=saved.append)
+    reopened = replace(ServerState(saved[-1].server.reopened({"f": "is gone"})), relay=saved[-1].relay)
+    transport.deaf = gone_from("af", 4, step=stage)
+    with pytest.raises(RunError, match=r"missing in exchange 4: a .*bring them back and resume"):
+        list(conduct(reopened, transport, save=saved.append))
+    transport.deaf, last = gone_from("f", 1), saved[-1]
+    if then != "agrees":
+        transport.deaf = gone_from("af", 1)
+        for site in "bcde":
+            both = replace(transport.sites[site].identity, agreed_without=("a", "f"))
+            transport.sites[site] = replace(transport.sites[site], identity=both)
+        last = replace(ServerState(last.server.reopened({"a": "is gone"})), relay=last.relay)
+    *_, (state, _) = conduct(last, transport)
+    assert state.server.result.sites == tuple("abcde" if then == "agrees" else "bcde")
+    assert state.server.result.certificate.meets_requirements
+
+
 def test_whoever_vanishes_once_its_policy_is_measured_is_counted_and_can_ask_for_the_result():
     sites, plan = four(), secure_plan()
     expected, steps = go(plan, secured(sites))

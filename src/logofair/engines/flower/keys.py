@@ -111,7 +111,10 @@ def check_site_key(key: Path) -> None:
             f"--key: {key} is no elliptic-curve key in OpenSSH format without a passphrase; make one with logofair "
             "federate keys site."
         )
-    public, beside = found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH), key.with_name(f"{key.name}.pub")
+    public, beside = (
+        found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
+        key.with_name(f"{key.name}.pub"),
+    )
     if beside.is_file() and beside.read_bytes().split()[:2] != public.split():
         raise InputError(f"--key: {key} is not the private key of {beside}, which the server has; find the right one.")
 
