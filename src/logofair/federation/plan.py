@@ -46,6 +46,8 @@ _SMALLEST_CELL = 5
 # Under secure sums: a larger smallest cell would silence all but the largest site, whose numbers the totals then are,
 # and other folds would tell single rows apart.
 _MOST_SECURE_CELL, _SECURE_FOLDS = 20, 5
+# What sites change in a round of Algorithm 1 is up to about three times that, and a hundred sites can sum 2,600 each.
+_LONGEST_STEPS = 500.0
 # Under secure sums a site that lies can keep the rounds going and read scores between their prices: of 34 plans with up
 # to six groups none took more than 11.
 _USUAL_ROUNDS, _SECURE_ROUNDS = 60, 20
@@ -611,6 +613,11 @@ def _check_choices(plan: Plan) -> None:
             secure and solver is not None and solver.step is None,
             "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; with secure "
             "sums pass logofair.solvers.algorithm1.Algorithm1(step=...).",
+        ),
+        (
+            secure and solver is not None and solver.local_steps * (solver.step or 0.0) > _LONGEST_STEPS,
+            "solver: the steps of Algorithm 1 in one round are too long for secure sums, which could not hold what "
+            f"they change; with secure sums local_steps times step is {_LONGEST_STEPS:g} at most: use a shorter step.",
         ),
     )
     for applies, sentence in refused:

@@ -9,12 +9,13 @@ import pytest
 
 import logofair.federation.client
 from logofair.engines.conductor import ServerState, conduct
-from logofair.engines.inprocess import LocalTransport
-from logofair.errors import GarbledTotalError, QuorumLostError, RunError
+from logofair.engines.inprocess import LocalTransport, run_apart
+from logofair.errors import GarbledTotalError, InputError, QuorumLostError, RunError
 from logofair.federation.exchange import Refusal
 from logofair.federation.messages import ReplyMessage
 from logofair.federation.secure.primitives import random_words
 from logofair.records import decode, encode
+from logofair.solvers.algorithm1 import Algorithm1
 from support.secure_sites import STEP, Federation, seeded
 from support.sites import Tampered, clients, federation, go, identities, plan_of
 
@@ -92,3 +93,11 @@ def test_rows_that_weigh_more_than_a_total_holds_are_refused_before_anything_is_
         go(plan_of(secure=True), transport)
     assert "divide the weights" in transport.sites["a"].trouble
     assert transport.sites["a"].stored.reply is None
+
+
+def test_steps_whose_changes_no_sum_holds_are_refused_with_the_plan():
+    with pytest.raises(InputError, match="solver: the steps of Algorithm 1 in one round are too long for secure sums"):
+        plan_of(secure=True, solver=Algorithm1(step=26.0, local_steps=20))
+    assert plan_of(solver=Algorithm1(step=26.0, local_steps=20)).solver.step == 26.0
+    sites, plan = federation((60, 50, 40)), plan_of(secure=True, solver=Algorithm1(step=25.0, local_steps=20, rounds=2))
+    assert not run_apart(plan, sites, identities(sites)).result.holds
