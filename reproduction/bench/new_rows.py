@@ -29,8 +29,9 @@ import logofair
 from logofair.auditing.chance import noise_floor
 from logofair.cli.options import examples, such_that
 from logofair.columns.checks import Floats
-from logofair.datasets import Dataset, partition_rows, split
+from logofair.datasets import Dataset, split
 from logofair_reproduction.datasets import load
+from logofair_reproduction.datasets.dealing import random_sites
 from logofair_reproduction.training import Schedule
 
 PARTS = {"train": 0.35, "calibration": 0.35, "test": 0.3}
@@ -251,7 +252,7 @@ def dealt_by_chance(data: Dataset, alpha: float, seeds: int) -> list[Results]:
     settings = [Setting(data.name, alpha, *required, true) for true in (False, True) for required in PAPERS]
     results = [Results(setting) for setting in settings]
     for number in range(seeds):
-        clients = partition_rows(data, n_sites=5, alpha=alpha, rng=np.random.default_rng((number, 5))).sites
+        clients = random_sites(data, n_sites=5, alpha=alpha, rng=np.random.default_rng((number, 5)))
         parts, rows = scored(data, clients, number)
         calibration, test = taken(rows, parts["calibration"]), taken(rows, parts["test"])
         untrained = taken(rows, np.sort(np.concatenate([parts["calibration"], parts["test"]])))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import logofair
-from logofair.datasets.generated import Population, load_generated, make_population
+from logofair.datasets.generated import Population, make_population
 from logofair.errors import InputError
 from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.joint import solve_joint
@@ -158,14 +158,16 @@ def test_features_are_one_group_and_one_level_each() -> None:
 
 
 def test_the_same_seed_makes_the_same_population_and_the_same_rows() -> None:
-    first, again, other = (load_generated(rows=500, sites=3, rng=seed) for seed in (7, np.random.default_rng(7), 8))
+    first, again, other = (
+        make_population(3, rng=rng).draw(500, rng=rng) for rng in map(np.random.default_rng, (7, 7, 8))
+    )
     np.testing.assert_array_equal(first.features, again.features)
     np.testing.assert_array_equal(first.labels, again.labels)
     assert np.any(first.labels != other.labels)
 
 
 def test_the_population_behind_generated_rows_can_be_made_again() -> None:
-    rows = load_generated(rows=50_000, sites=4, rng=2)
+    rows = make_population(4, rng=2).draw(50_000, rng=3)
     scores = make_population(4, rng=2).scores(rows)
     assert abs(rows.labels.mean() - scores.mean()) < 5 * 0.5 / math.sqrt(50_000)
     for low in (0.1, 0.3, 0.5, 0.7):
@@ -202,25 +204,6 @@ def test_tables_that_are_no_population_are_refused(changes: dict[str, object], m
     fields: dict[str, object] = {"mass": [[[0.5], [0.5]]], "chance": [[[0.5], [0.6]]]}
     with pytest.raises(InputError, match=message):
         Population(**(fields | changes))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"sensitive": "grupo"}, r"sensitive: got 'grupo' \(did you mean 'group'\?\); use one of group"),
-        ({"rows": 0}, "rows: got 0"),
-        ({"sites": 0}, "sites: got 0"),
-        ({"rng": None}, "rng: got None"),
-    ],
-)
-def test_wishes_that_cannot_be_met_are_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        load_generated(**changes)  # type: ignore[arg-type]
-
-
-def test_more_rows_than_fit_are_refused_before_they_are_drawn() -> None:
-    with pytest.raises(InputError, match=r"^rows: got 100,000,000; at most 5,000,000 are drawn at once: ask for fewer"):
-        load_generated(rows=100_000_000)
 
 
 def test_sizes_that_make_no_sense_are_refused() -> None:

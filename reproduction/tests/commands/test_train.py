@@ -19,9 +19,8 @@ pytest.importorskip("torch")
 import polars as pl
 
 from logofair import audit
-from logofair.datasets.generated import load_generated
 from logofair_reproduction.commands.train import METHODS
-from logofair_reproduction.datasets.catalogue import CATALOGUE
+from logofair_reproduction.datasets.catalogue import CATALOGUE, load_generated
 from logofair_reproduction.training import methods
 
 pytestmark = [pytest.mark.tool, pytest.mark.training]

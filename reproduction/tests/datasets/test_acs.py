@@ -15,9 +15,10 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from logofair.datasets import Dataset, partition_rows
+from logofair.datasets import Dataset
 from logofair.errors import InputError
 from logofair_reproduction.datasets.acs import OCCUPATIONS, REGIONS, load_acs, prepare_acs
+from logofair_reproduction.datasets.dealing import natural_sites
 from support import data
 
 DATA = data.DATA / "acs"
@@ -167,8 +168,10 @@ def test_later_files_with_other_names_of_relation_and_state_are_read(tmp_path: P
     assert seen(data, 0)["RELSHIPP=20"] == seen(data, 1)["RELSHIPP=38"] == 1.0
     assert data.sites is not None
     assert data.sites.tolist() == ["TX", "TX"]
-    with pytest.raises(InputError, match=r"^by: acs has one natural site alone, 'TX'; take in more of them, or use"):
-        partition_rows(data, by="natural")
+    with pytest.raises(
+        InputError, match=r"^partition: acs has one natural site alone, 'TX'; take in more of them, or use"
+    ):
+        natural_sites(data)
 
 
 def test_labels_of_folktables_are_taken_and_its_race_codes_merged(tmp_path: Path) -> None:

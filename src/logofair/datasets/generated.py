@@ -19,11 +19,10 @@ from logofair.columns.checks import (
     whole_number,
 )
 from logofair.columns.labels import encode_known
-from logofair.datasets.table import Dataset, chosen, terms_of
+from logofair.datasets.table import Dataset, terms_of
 from logofair.errors import InputError
 
 _MOST_ENTRIES = 100_000
-_MOST_ROWS = 5_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,16 +181,3 @@ def make_population(
     ahead = difference * np.linspace(-0.5, 0.5, groups)[:, None]
     odds = np.linspace(-2.0, 2.0, shape[2]) + ahead + 0.5 * random.standard_normal(shape)
     return Population(of_site[:, None, None] * of_group[:, :, None] * of_level, expit(odds))
-
-
-def load_generated(*, sensitive: str = "group", rows: int = 20_000, sites: int = 5, rng: RandomSource = 0) -> Dataset:
-    """Draw a data set of two groups and eight levels from ``make_population(sites, rng=rng)``.
-
-    ``sensitive``, the column of the groups, can be "group" alone. ``rows`` (at most 5,000,000) and ``sites``: how
-    many rows and natural sites; ``rng``: source of randomness, or a seed.
-    """
-    chosen(sensitive, ("group",), "sensitive")
-    random, rows = generator(rng), whole_number(rows, "rows")
-    if rows > _MOST_ROWS:
-        raise InputError(f"rows: got {rows:,}; at most {_MOST_ROWS:,} are drawn at once: ask for fewer.")
-    return make_population(whole_number(sites, "sites"), rng=random).draw(rows, random)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from logofair.datasets.adult import load_adult
-from logofair.datasets.generated import load_generated
+from logofair.datasets.generated import make_population
 from logofair.datasets.table import Dataset, chosen
 from logofair_reproduction.datasets.acs import load_acs, prepare_acs
 from logofair_reproduction.datasets.celeba import load_celeba, prepare_celeba
@@ -48,6 +50,13 @@ class DatasetInfo:
     def needs_files(self) -> bool:
         """Whether it must be prepared from official files first."""
         return self.prepare is not None
+
+
+def load_generated(*, sensitive: str = "group") -> Dataset:
+    """Draw 20,000 rows of two groups, five sites and eight levels from a population made at random, always the same."""
+    chosen(sensitive, ("group",), "sensitive")
+    random = np.random.default_rng(0)
+    return make_population(rng=random).draw(20_000, random)
 
 
 _WORK: Mapping[str, tuple[Callable[..., Dataset], Callable[..., Mapping[str, int]] | None]] = {

@@ -24,13 +24,14 @@ import numpy.typing as npt
 from logofair import __version__
 from logofair.auditing import Audit, audit
 from logofair.columns.checks import Floats
-from logofair.datasets import Dataset, partition_rows, split
+from logofair.datasets import Dataset, split
 from logofair.datasets.table import chosen
 from logofair.errors import InputError
 from logofair.files.writing import replacing
 from logofair.notions import NOTIONS
 from logofair.progress import Progress, no_progress
 from logofair_reproduction.datasets import CATALOGUE, load
+from logofair_reproduction.datasets.dealing import natural_sites, random_sites
 from logofair_reproduction.experiments.experiment import Split, Training, Trial
 
 if TYPE_CHECKING:
@@ -118,14 +119,16 @@ def split_data(split_: Split, cache: Path | None = None) -> SplitData:
     """Load, partition and split the rows of a split; the same split has the same rows."""
     data = _loaded(split_.data, split_.sensitive, split_.limit, cache)
     dealing, splitting, *_ = np.random.default_rng(split_.random_state).spawn(4)
-    by: dict[str, Any] = {"by": "natural", "n_sites": split_.clients}
-    if split_.alpha is not None:
-        by = {"n_sites": split_.clients, "alpha": split_.alpha, "scheme": split_.scheme, "rng": dealing}
-    partition = partition_rows(data, **by)
-    sites = np.empty(len(data), dtype=partition.sites.dtype)
-    sites[partition.rows] = partition.sites
-    parts = split(partition.rows.size, _PARTS, rng=splitting)
-    return SplitData(split_, data, sites, {part: partition.rows[places] for part, places in parts.items()})
+    if split_.alpha is None:
+        rows, of_rows = natural_sites(data, split_.clients)
+        sites = np.empty(len(data), dtype=of_rows.dtype)
+        sites[rows] = of_rows
+    else:
+        of_clients: Any = {"n_sites": split_.clients, "alpha": split_.alpha}  # a number is missing where it is natural
+        rows = np.arange(len(data))
+        sites = random_sites(data, **of_clients, scheme=split_.scheme, rng=dealing)
+    parts = split(rows.size, _PARTS, rng=splitting)
+    return SplitData(split_, data, sites, {part: rows[places] for part, places in parts.items()})
 
 
 @dataclass(frozen=True, eq=False)
