@@ -88,6 +88,7 @@ def test_forms_for_auditors_are_written(form, page):
 REFUSED = [
     (("fit", "fit.csv", *FIT[:-2], "--out", "none.json"), "pass one for each of two groups"),
     (("fit", "fit.csv", *FIT[:-1], "m=score", "--out", "none.json"), "sums to"),
+    (("fit", "fit.csv", *FIT[:-1], "m=id", "--out", "none.json"), "--group-probability: column 'm': row 2 is 2"),
     (("fit", "fit.csv", *FIT[:-1], "p_m", "--out", "none.json"), "pass NAME=COLUMN"),
     (("fit", "fit.csv", *FIT[:-1], "m=nothing", "--out", "none.json"), "nothing"),
     (("fit", "fit.csv", *FIT[:-1], "x=p_m", "--group", "sex", "--out", "none.json"), "columns are 'f', 'x'"),

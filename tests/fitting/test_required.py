@@ -116,6 +116,14 @@ def test_losses_are_limited_as_a_program_over_rows_limits_them():
     assert 5 < sum(check(Required.spoken(seed, forms=9)) for seed in range(200, 230)) < 30
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+@pytest.mark.parametrize("about", [7, 8], ids=["precision", "losses"])
+def test_many_problems_of_precision_and_of_losses_alone_and_mixed_are_those_of_a_program_over_rows(about, first):
+    drawn = (Required.spoken(seed, forms=9, about=about) for seed in range(first, first + 100))
+    assert 30 < sum(map(check, drawn)) < 100
+
+
 def lender(n=3000, seed=0):
     """People at three sites, of which two have the sexes further apart."""
     rng = np.random.default_rng(seed)

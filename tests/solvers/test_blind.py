@@ -90,6 +90,13 @@ def test_sentences_of_every_form_are_met_or_conflict_as_in_a_program_over_rows(f
     assert 2 < sum(check(Unseen.of(Required.spoken(seed), seed)) for seed in range(first, first + 10)) < 10
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+def test_many_problems_are_those_of_a_program_over_rows(first):
+    drawn = ((Required.drawn if seed % 2 else Required.spoken)(seed) for seed in range(first, first + 100))
+    assert 30 < sum(check(Unseen.of(each, each_seed)) for each_seed, each in enumerate(drawn, first)) < 100
+
+
 @examples(500, few=10)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_optimum_is_that_of_a_program_over_rows_whatever_is_said(seed):

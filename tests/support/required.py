@@ -114,10 +114,11 @@ class Required:
         return cls(chances, groups, sites, items, costs, weights)
 
     @classmethod
-    def spoken(cls, seed: int, forms: int = 7) -> Required:
+    def spoken(cls, seed: int, forms: int = 7, about: int | None = None) -> Required:
         """A small random problem of sentences of some forms, at any sites: about one in five cannot be met.
 
-        Seven forms are of rates alone; with eight there is precision as well, with nine losses.
+        Seven forms are of rates alone; with eight there is precision as well, with nine losses. The first sentence is
+        of the form that the problem is ``about``, and may then be the only one.
         """
         rng = np.random.default_rng(seed)
         n_groups, n_sites, n = int(rng.integers(2, 5)), int(rng.integers(2, 5)), int(rng.integers(20, 80))
@@ -137,8 +138,9 @@ class Required:
             return "today" if rng.random() < 0.2 else f"{low + (high - low) * rng.random():.2f}"
 
         rates, texts = list(COUNTS), []
-        for _ in range(int(rng.integers(2, 6))):
+        for i in range(int(rng.integers(2 if about is None else 1, 6))):
             rate, form = one(rates), int(rng.integers(forms))
+            form = about if about is not None and i == 0 else form
             if form == 0:
                 texts.append(f"{one([*rates, 'equalized odds'])} gap <= {number(0.0, 0.2)} {where()}")
             elif form == 1:

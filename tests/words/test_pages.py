@@ -246,6 +246,27 @@ def test_all_that_could_be_measured_is_met_at_so_many_sites():
     assert (answer.figure, answer.detail) == ("Yes", "at 3 of 5 sites; 2 too small to judge")
 
 
+def test_a_site_with_two_limits_that_it_has_too_few_people_for_is_one_site():
+    loss = "accuracy loss <= 0.02 per site"
+    found = [outcome(sentence, f"site {i}", state=UNCLEAR, after=0.01) for sentence in (LOCAL, loss) for i in range(2)]
+    answer = rely_answer(Outcomes((*found, outcome(LOCAL, "large", state=MET, after=0.01))), Places(), "")
+    assert "2 sites have too few for 2 points" in answer.detail
+
+
+def test_a_loss_is_of_all_people_and_no_group_is_named_for_it():
+    lost = outcome("accuracy loss <= 0.04 overall", state=UNCLEAR, limit=0.04, rows=1000)
+    assert rely_answer(Outcomes((lost,)), Places(), "").detail.startswith("1,000 people were measured, and chance")
+
+
+def test_limits_of_another_kind_than_those_shown_are_counted_as_limits_not_as_sites():
+    lost = [
+        outcome("accuracy loss <= 0.1 per site", f"site {i}", state=NOT_MEASURED, after=None, low=None, high=None)
+        for i in range(3)
+    ]
+    table = limits_table(Outcomes((outcome(GLOBAL, state=MET, after=0.01), *lost)), Places())
+    assert table.after == "3 more limits: all not measured."
+
+
 def test_another_notion_is_named_with_its_price_where_it_is_cheaper_and_labels_differ():
     rng = np.random.default_rng(0)
     group = rng.integers(0, 2, 4000)

@@ -167,7 +167,8 @@ def _explained(error: Exception) -> tuple[str, int]:
             if (lines := conflict_lines(error.least_relaxation)) is not None:
                 return f"logofair: {lines}", _BAD_INPUT
         vain = isinstance(error, InputError | RefusedError | InfeasibleError)  # what was asked for cannot be had
-        sentence = str(error).replace("sensitive_features: ", "--group: ")  # an argument of Python's doors
+        sentence = str(error).replace("sensitive_features: ", "--group: ")  # arguments of Python's doors
+        sentence = sentence.replace("group_probabilities: ", "--group-probability: ")
         return f"logofair: {sentence}", _BAD_INPUT if vain else _FAILED
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     if package in _EXTRAS:

@@ -73,9 +73,8 @@ def probabilities(values: object, where: str = "scores") -> Floats:
         row = int(np.flatnonzero((floats < 0.0) | (floats > 1.0))[0])
         percentages = floats.min() >= 0 and floats.max() <= 100
         hint = "divide percentages by 100" if percentages else "pass logits through a sigmoid"
-        raise InputError(
-            f"{where}: row {row} is {floats[row]:g}, outside [0, 1]; scores are probabilities of label 1: {hint}."
-        )
+        meant = "scores are probabilities of label 1" if where == "scores" else "it holds probabilities"
+        raise InputError(f"{where}: row {row} is {floats[row]:g}, outside [0, 1]; {meant}: {hint}.")
     return floats
 
 

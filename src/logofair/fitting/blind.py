@@ -101,7 +101,7 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
         if any(rate.slope for rate in item.rates) and not counts_labels:
             raise InputError(
                 f"require: {str(item)!r} counts by label, but without true labels and groups such a rate is unknown: "
-                "probabilities tell it wrongly; pass sensitive_features= and labels=, or require selection rates."
+                "probabilities tell it wrongly; give both, or require selection rates."
             )
     basis = "labels" if counts_labels else settings.basis  # chances without groups mislead of the labels within one
     everybody = Codes(("",), np.zeros_like(rows.groups.codes))

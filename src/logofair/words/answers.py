@@ -193,7 +193,8 @@ def _it_takes(evidence: Outcomes, places: Places, found: Comparison | None) -> s
     sentences = [] if first is None else [_people_for(first, "the smallest group", found)]
     if nearest is not None and len(local) > 1 and _needed(nearest) > (nearest.rows or 0):
         some = any(each.site is not None and each.state == MET for each in evidence)
-        few = f"{counted(len(local), places.word)} have too few" if some else f"no {places.word} has enough"
+        sites = len({each.site for each in local})
+        few = f"{counted(sites, places.word)} have too few" if some else f"no {places.word} has enough"
         sentences.append(f"{few} for {limit_words(nearest, nearest.limit)}")
     if nearest is not None and first is None:
         sentences.append(_people_for(nearest, f"{places.name(nearest, 24)} comes nearest: its smallest group", None))
@@ -208,7 +209,7 @@ def _needed(each: Outcome) -> int:
 def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
     """How many people a group has, the tightest limit that they could check, and how many the limit takes."""
     has = f"{who} has {each.rows:,}"
-    if each.requirement.measure == "accepted":
+    if each.requirement.measure == "accepted" or each.requirement.is_loss:
         has = f"{people(each.rows or 0)} were measured"
     elif found is not None and len(each.groups) > 1:
         rows = dict(zip(found.second.groups, found.second.global_.tally.rows[0].sum(axis=1), strict=True))

@@ -234,7 +234,8 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
             if (those := rest.where(state=state))
         ]
         found = ", ".join(states) if len(states) > 1 else f"{'both' if len(rest) == 2 else 'all'} {rest[0].state}"
-        one_each = all(each.site is not None for each in rest) and len(rest.requirements) == 1
+        alike = len(rest.requirements) == 1 and subject(rest[0]) in map(subject, first)
+        one_each = alike and all(each.site is not None for each in rest)
         what = counted(len(rest), f"more {places.word if one_each else 'limit'}")
         words.append(f"{what}: {found if len(rest) > 1 else rest[0].state}.")
     sites = list(dict.fromkeys(each.site for each in small if each.site is not None))
