@@ -152,6 +152,8 @@ def single_changes(result):
         else:
             for add in (1, 0.01, -1 - 2 * value, -0.01):
                 yield path, f"{add:+}", changed(result, path, lambda old, add=add: old + add)
+            yield path, "a little more", changed(result, path, lambda old: old + 1e-5)
+            yield path, "huge", changed(result, path, lambda old: 1e308)
 
 
 # What others alone know: nothing that a site was sent, or has measured, contradicts it.
@@ -159,6 +161,14 @@ BELIEVED = {
     "plain": {"logofair text"},
     "costs": {"logofair text"},
     "capacity": {"logofair text", "run global_rates share selected all groups -0.01"},
+    "ratio": {"logofair text"},
+    "algorithm1": {"logofair text"},
+    "today": {
+        "logofair text",
+        *(f"run today true positive rate 0 {how}" for how in ("-0.01", "a little more")),
+        *(f"run global_rates true positive rate {a} {how}" for a in (0, 1) for how in ("+0.01", "a little more")),
+        *(f"run today true positive rate 1 {how}" for how in ("+0.01", "-0.01", "a little more")),
+    },
     "pooling": {
         "logofair text",
         "run exchanges calibration +1",
@@ -166,7 +176,9 @@ BELIEVED = {
         "own_rows accuracy +0.01",
         "own_rows accuracy -0.01",
         "own_rows global_gaps selection rate +0.01",
+        "own_rows accuracy a little more",
         "own_rows global_gaps selection rate -0.01",
+        "own_rows global_gaps selection rate a little more",
         "run global_gaps selection rate -0.01",
     },
 }
@@ -175,6 +187,13 @@ PLANS = {
     "costs": {"costs": (1, 3)},
     "capacity": {"capacity": 0.4},
     "pooling": {"calibration": "beta", "pooling": "full"},
+    "ratio": {"global_tolerance": ("ratio", 0.8)},
+    "algorithm1": {"solver": "algorithm1", "rounds": 5},
+    "today": {
+        "require": ["true positive rate of 0 >= today overall", "selection rate gap <= 0.05 per site"],
+        "local_tolerance": None,
+        "global_tolerance": None,
+    },
 }
 
 

@@ -34,7 +34,7 @@ from logofair.requirements import Requirements, of_places
 from logofair.solvers.algorithm1 import OrderedPairs
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
-from logofair.solvers.problem import Problem, cost_pairs, make_problem
+from logofair.solvers.problem import Problem, cost_pairs, make_problem, unconstrained
 
 # How far the joint solver's answer may exceed a local requirement; the final check allows more.
 _EXCESS = 1e-10
@@ -239,6 +239,16 @@ class ClientBatch:
     def cells(self) -> Cells:
         """The cells for which rules are found: the sites' own rows, and what small cells borrow."""
         return self.borrowing[0]
+
+    @property
+    def today(self) -> Floats:
+        """What the rows accepted without any requirement count in the rates of today, (sites, groups, rates)."""
+        cells, shape, rates = self.cells, self.preparation.shape, self.state.plan.over_all.today
+        if not rates:
+            return np.zeros((*shape, 0))
+        u, v = unconstrained(cells, make_problem(local_requirements(self.state.requirements, cells), cells).row_gain)
+        mass = cells.mass.reshape(shape)
+        return np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
 
     @cached_property
     def problem(self) -> Problem:

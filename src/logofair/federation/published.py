@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 # Rounding of sums, of stored rules and of fixed-point totals.
 _ROUNDING = 1e-6
+_EQUAL = 1e-12  # what is computed of the same numbers twice
 # By how much policies may seem to beat their bound: rounding of sums and of stored rules.
 BEATEN = 1e-7
 
@@ -53,6 +54,7 @@ class OwnFigures:
     others: GroupCounts  # of it: the rows of everybody else
     measured: FinalFigures  # of the sites together
     pooling: PoolingInfo  # as it was sent
+    today: Floats  # what they accept where nothing is required, (groups, rates of today)
     prices: Floats | None  # that were answered, (answers, groups, global rates); None: not known
 
 
@@ -74,6 +76,7 @@ def contradiction(result: PublishedInfo, own: OwnFigures) -> str | None:
         return "it is malformed"
     figures = (
         _about_run(run, members, result.requirements, own),
+        _about_today(run, own),
         _about_proof(run, proof, own),
         _beyond_own(run, proof, own),
         _about_pooling(result.pooling, result.own_rows, run, proof, own),
@@ -88,8 +91,7 @@ def _about_run(run: FederationInfo, members: Members, requirements: Requirements
     if run.run != plan.run or run.secure_sums != plan.secure:
         yield "it is of another run"
     totals = dict(zip(map(str, plan.groups), own.roster.mass.tolist(), strict=True))
-    known = run.groups.keys() == totals.keys()
-    if not known or any(abs(run.groups[name] - mass) > _ROUNDING * (1.0 + mass) for name, mass in totals.items()):
+    if run.groups != totals:
         yield "it has other numbers of rows than the server said before"
     # One that only could not store its policy was counted all the same, and takes it later.
     without = {each.get("site") for each in run.excluded if each.get("during") != "publication"} & set(own.sites)
@@ -114,14 +116,30 @@ def _about_run(run: FederationInfo, members: Members, requirements: Requirements
     purposes = {"totals", "answers", "final"} | ({"calibration"} if plan.calibration != "none" else set())
     purposes |= ({"pooling"} if plan.pooling != "none" else set()) | (set() if exact else {"steps"})
     fit = counts.keys() == purposes and min(counts.values()) >= 1
-    if fit:
-        taken = counts["answers" if exact else "steps"]
-        if run.excluded:  # exchanges of a roster that lost a site were counted too, and its rounds began anew
-            fit = 0 < run.rounds <= taken
-        else:
-            fit = counts["totals"] == counts["final"] == 1 and taken - (not exact) <= run.rounds <= taken
+    if fit and run.excluded:  # exchanges of a roster that lost a site were counted too, and its rounds began anew
+        fit = 0 < run.rounds <= counts["answers" if exact else "steps"]
+    elif fit and plan.solver is None:
+        fit = counts["totals"] == counts["final"] == 1 and counts["answers"] == run.rounds
+    elif fit and plan.solver is not None:  # before its steps it asks how long they may be, unless the plan says
+        steps = run.rounds + (plan.solver.step is None)
+        fit = counts["totals"] == counts["final"] == counts["answers"] == 1 and counts["steps"] == steps
+        fit = fit and run.rounds == plan.solver.rounds
     if not fit:
         yield "its exchanges and rounds contradict each other"
+
+
+def _about_today(run: FederationInfo, own: OwnFigures) -> Iterator[str]:
+    """Where the others cannot accept as much today, or as little, as it says."""
+    rates, roster, names = own.plan.over_all.today, own.roster, list(map(str, own.plan.groups))
+    slack = _ROUNDING * (1.0 + roster.sites / float(roster.mass.sum()))
+    low, high = share_limits(rates, own.others, roster)
+    for k, rate in enumerate(rates):
+        base = rate.denominator(roster.mass, roster.positives)
+        accepted = np.divide(own.today[:, k], base, out=np.zeros(base.shape), where=base > 0)
+        for group, said in run.today.get(rate.name, {}).items():
+            a = names.index(group) if group in names else 0  # other names are refused below
+            if not low[a, k] - slack <= said - accepted[a] <= high[a, k] + slack:
+                yield f"it says that the {rate.name} of {group} is {said:.4f} today, which this site's own rows exclude"
 
 
 def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -> Iterator[str]:
@@ -135,6 +153,10 @@ def _about_proof(run: FederationInfo, proof: CertificateInfo, own: OwnFigures) -
     if required is None or rates is None:
         yield "it has other rates than the plan limits"
         return
+    gaps = dict(zip(run.global_gaps, required.gaps(rates).tolist(), strict=True))
+    compared = [r.rate.name for r in plan.over_all.compared if r.rate.name in run.global_rates]
+    if any(abs(run.global_gaps[name] - gaps[name]) > _EQUAL for name in compared):
+        yield "its rates and their gaps contradict each other"
     excess = max(
         [required.excess(rates), *(run.global_gaps[r.rate.name] - r.tolerance for r in plan.over_all.compared)]
     )

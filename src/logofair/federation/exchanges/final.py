@@ -205,6 +205,7 @@ def wrong_in(batch: ClientBatch, result: PublishedInfo, *, counted: bool = True)
         GroupCounts(*others, roster.sites),
         FinalFigures(**{name: counted * value for name, value in vars(_measured(batch, state.rules).total()).items()}),
         published_pooling(state.maps, state.priors),
+        counted * batch.today.sum(axis=0),
         state.prices,
     )
     return contradiction(result, figures)

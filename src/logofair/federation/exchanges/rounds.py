@@ -47,7 +47,7 @@ from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.joint import least_slack
 from logofair.solvers.local import solve_local
-from logofair.solvers.problem import make_problem, unconstrained
+from logofair.solvers.problem import make_problem
 from logofair.solvers.trials import trial_prices
 
 # Requirements that give way by less inside all sites together are met but for rounding.
@@ -119,15 +119,11 @@ class TotalsRequest(Request):
             pooling_steps=before.pooling_steps,
         )
         after = replace(batch, state=state)
-        cells, shape, rates = after.cells, after.preparation.shape, plan.over_all.today
-        mass, today = cells.mass.reshape(shape), np.zeros((*shape, 0))
-        if rates:  # what the rows accepted without any requirement count in them
-            u, v = unconstrained(cells, make_problem(local_requirements(state.requirements, cells), cells).row_gain)
-            today = np.stack([rate.numerator(mass * u, mass * v) for rate in rates], axis=2)
+        cells, shape = after.cells, after.preparation.shape
         return after, Totals(
-            mass=mass,
+            mass=cells.mass.reshape(shape),
             positives=cells.positives.reshape(shape),
-            today=today,
+            today=after.today,
             slack=_least_slack(cells, state),
         )
 
