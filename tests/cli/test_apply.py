@@ -117,8 +117,8 @@ def test_exact_counts_are_those_of_all_files_together_whatever_the_pieces(
     some.head(500).write_csv(folder / "first.csv")
     some.tail(400).write_csv(folder / "second.csv")
     by_id = "ids" in how
-    columns = ColumnNames(score="p", group=("sex",), site="site")
-    decider = Decider(policy, columns, "person" if by_id else None, key=None if by_id else 5, exact_counts=True)
+    columns = ColumnNames(score="p", group=("sex",), site="site", id="person" if by_id else None)
+    decider = Decider(policy, columns, key=None if by_id else 5, exact_counts=True)
     files = find_files([str(folder / "first.csv"), str(folder / "second.csv")], site="site")
     with showing_progress(quiet=True) as progress:
         totals = apply_write.decide_files(decider, files, folder / "out.parquet", progress, batch=batch)
@@ -296,16 +296,28 @@ def test_intersections_are_joined_as_in_the_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words", "sentence"),
     [
-        ("1,,F,north", [], "column 'p': row 4 has no value; fill it, or add --drop-missing."),
+        ("1,,F,north", [], "column 'p': 1 of 5 rows has no value; fill it or add"),
         ("1,high,F,north", [], "column 'p': row 4 is 'high', expected numbers; drop or repair such rows."),
         ("1,high,F,north", ["--drop-missing"], "row 4 is 'high', expected numbers"),
         ("1,5%,F,north", [], "column 'p': row 4 is '5%', expected numbers; add --scale percent."),
         ("1,55,F,north", [], "which looks like percentages; add --scale percent."),
-        ("1,0.5,,north", [], "column 'sex': row 4 has no value; fill it, or add --drop-missing."),
-        ("1,0.5,NA,north", [], "row 4 has no value ('NA' counts as missing; if it is a value, add --na none); fill it"),
+        ("1,0.5,,north", [], "column 'sex': 1 of 5 rows has no value; fill it or add"),
+        (
+            "1,0.5,NA,north",
+            [],
+            "1 of 5 rows has no value ('NA' counts as missing; if it is a value, add --na none)",
+        ),
         ("1,0.5,NA,north", ["--na", "none"], "column 'sex': row 4 is 'NA', a group the policy does not know"),
-        ("1,0.5,F,", ["--on-unknown", "base"], "column 'site': row 4 has no value; fill it, or add --drop-missing."),
-        (",0.5,F,north", ["--id", "person"], "column 'person': row 4 has no value; fill it, or add --drop-missing."),
+        (
+            "1,0.5,F,",
+            ["--on-unknown", "base"],
+            "column 'site': 1 of 5 rows has no value; fill it or add",
+        ),
+        (
+            ",0.5,F,north",
+            ["--id", "person"],
+            "column 'person': 1 of 5 rows has no value; fill it or add",
+        ),
         ("1,0.5,F,north", ["--id", "persn"], "no column 'persn' (did you mean 'person'?)"),
         ("1,0.5,F,north", ["--keep", "age"], "no column 'age'"),
     ],

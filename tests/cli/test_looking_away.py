@@ -98,7 +98,10 @@ REFUSED = [
     (("fit", "fit.csv", *FIT, "--out", "none.json", "--test", "new.csv"), "--group: not given"),
     (("fit", "fit.csv", *FIT, "--out", "none.json", "--confidence", "0.9"), "promises rest"),
     (("apply", "policy.json", "new.csv", "--group", "sex", "--id", "id", "--out", "none.csv"), "may not look"),
-    (("apply", "policy.json", "missing.csv", "--id", "id", "--out", "none.csv"), "row 151 has no value"),
+    (
+        ("apply", "policy.json", "missing.csv", "--id", "id", "--out", "none.csv"),
+        "'p_m': 1 of 200 rows has no value",
+    ),
     (("apply", "policy.json", "text.csv", "--id", "id", "--out", "none.csv"), "'many'"),
     (("apply", "policy.json", "new.csv", "--deterministic", "--out", "none.csv"), "no rule without coins"),
 ]

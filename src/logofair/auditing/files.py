@@ -23,11 +23,10 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files, site_name
 from logofair.files.rows import DataRows, no_rows_error, read_rows, source_of, whole_column
-from logofair.files.tables import Table, column_names, estimated_rows, open_table
+from logofair.files.tables import Table, estimated_rows, open_table
 from logofair.files.values import (
     CostsText,
     as_chances,
-    as_numbers,
     check_scores,
     check_sites,
     costs_by_site,
@@ -37,7 +36,7 @@ from logofair.files.values import (
 )
 from logofair.notions import DEMOGRAPHIC_PARITY, NOTIONS, Notion
 from logofair.outcomes import TEST_ROWS, Outcomes
-from logofair.policy.info import ColumnsInfo
+from logofair.policy.deciding import columns_of_fit
 from logofair.policy.policy import Policy
 from logofair.progress import Stages
 from logofair.requirement import Requirement, read_requirements
@@ -335,13 +334,7 @@ def _policy_columns(
     policy: Policy, data: Sequence[str], columns: ColumnNames, names: RuleNames
 ) -> tuple[DataFiles, ColumnNames]:
     """The files, and their columns: those named, and for the others the columns of the fit."""
-    named = (policy.info.columns or ColumnsInfo()).filling(columns, names.scale, names.na)
-    if columns.site is None and (
-        policy.site is not None  # then all rows are of the policy's site
-        or named.site not in (None, *column_names(find_files(data, site="any").paths[0]))  # or named by their files
-    ):
-        named = replace(named, site=None)
-    files = find_files(data, site=named.site)
+    files, named = columns_of_fit(policy, data, columns, names.scale, names.na)
     named.require(files, score="the model's scores", group="the groups")
     return (files if policy.site is None else replace(files, by_file=False)), named
 
@@ -510,16 +503,15 @@ def _part(
 ) -> tuple[polars.DataFrame, int]:
     """One file's table, checked, and how many rows were left out; rows without a group stay with ``unknown``."""
     pl = polars_module()
-    with open_table(path, columns.by_role(), columns.where, missing=columns.na, seen=seen) as table:
+    roles, missing = columns.by_role(), columns.na
+    with open_table(path, roles, columns.where, missing=missing, scale=columns.scale, seen=seen) as table:
         numbers = [role for role in ("score", "weight") if role in table.names]
         schema = table.rows.collect_schema()
         for role, kind in schema.items():  # refuses dates, lists and whatever else no column may hold
             expected = "numbers" if role in numbers else "text or numbers"
             plain_values(pl.Series([], dtype=kind), table.where(role), expected)
         keys = [role for role in table.names if role not in numbers]
-        rows = table.rows.with_columns(
-            *(each for role in numbers for each in _number(role, schema[role], columns.scale))
-        )
+        rows = table.rows.with_columns(*(each for role in numbers for each in _number(table, role)))
         counted = table.collect(rows.group_by(keys).agg(*_sums(numbers, columns, threshold)))
         needed = [role for role in keys if not (unknown and role.startswith("group "))]
         _check(table, counted, keys, needed, columns)
@@ -528,12 +520,12 @@ def _part(
         return complete.filter(pl.col("rows") > 0), left_out
 
 
-def _number(role: str, kind: Any, scale: str) -> list[Any]:
+def _number(table: Table, role: str) -> list[Any]:
     """A column of numbers, null where one is missing; and for text a mark on cells that hold something else."""
-    pl = polars_module()
-    read = as_numbers(pl.col(role), kind, scale if role == "score" else "chance")
+    pl, read = polars_module(), table.numbers(role)
     unread = pl.col(role).is_not_null() & read.is_null()  # NaN can be read
-    return [read.fill_nan(None), *([unread.alias(f"unread {role}")] if kind == pl.String else [])]
+    is_text = table.rows.collect_schema()[role] == pl.String
+    return [read.fill_nan(None), *([unread.alias(f"unread {role}")] if is_text else [])]
 
 
 def _sums(numbers: Sequence[str], columns: ColumnNames, threshold: float) -> list[Any]:
@@ -571,14 +563,11 @@ def _check(
         raise InputError(f"{table.file}: has too many sites and groups to audit; name columns of sites, not of ids.")
     for role in ("score", "weight"):
         if f"unread {role}" in counted.columns and counted[f"unread {role}"].any():
-            table.check_numbers(role, columns.scale if role == "score" else "chance")
+            table.check_numbers(role)
     if not columns.drop_missing:
-        for role in needed:
-            table.check_missing(role, int(counted.filter(pl.col(role).is_null())["lines"].sum()), rows)
-        for role in ("score", "weight"):
-            if role in table.names and counted["rows"].sum() < rows:
-                read = _number(role, table.rows.collect_schema()[role], columns.scale)[0]
-                table.check_missing(role, int(table.collect(table.rows.select(read.is_null().sum())).item()), rows)
+        numbers = [role for role in ("score", "weight") if role in table.names and counted["rows"].sum() < rows]
+        for role in (*(role for role in needed if counted[role].null_count()), *numbers):
+            table.check_missing(role)
     if "low" in counted.columns and counted["low"].count():
         low, high = counted.select(pl.col("low").min(), pl.col("high").max()).row(0)
         check_scores(low, high, columns.scale, table.where("score"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,9 @@ from logofair.columns.labels import Codes, encode
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, DataSource, find_files, site_name
-from logofair.files.tables import TableFile, estimated_rows, fingerprint, open_table, regular_file
+from logofair.files.tables import Table, TableFile, estimated_rows, fingerprint, open_table, regular_file
 from logofair.files.values import (
     as_chances,
-    as_numbers,
     binary_labels,
     check_scores,
     check_sites,
@@ -162,35 +161,47 @@ def _values(files: DataFiles, name: str) -> list[str]:
 def _part(
     path: Path, files: DataFiles, columns: ColumnNames, wanted: dict[str, str], seen: Callable[[int], None]
 ) -> tuple[polars.DataFrame, int]:
-    """One file's complete rows, with numbers as such and scores as chances; and how many rows were left out."""
-    pl = polars_module()
-    with open_table(path, wanted, columns.where, unless=columns.unless, missing=columns.na, seen=seen) as table:
+    """One file's complete rows, with the file's name as their site where each is one; and how many were left out."""
+    others, missing, scale = columns.unless, columns.na, columns.scale
+    with open_table(path, wanted, columns.where, unless=others, missing=missing, scale=scale, seen=seen) as table:
         rows = table.collect()
         if not rows.height and not columns.conditions:
             raise InputError(f"{path}: has columns but no rows; pass a file with at least one.")
-        checked = []  # numbers, or of a kind that labels may have; null where a value is missing
-        for column in rows.get_columns():
-            role, scale = column.name, columns.scale if column.name == "score" else "chance"
-            expected = "numbers" if is_number(role) else "text or numbers"
-            values = plain_values(column, table.where(role), expected)
-            if is_number(role):
-                values = as_numbers(values, values.dtype, scale)
-                if values.null_count() > column.null_count():
-                    table.check_numbers(role, scale)  # which names the row by its number in the file
-            checked.append(values.fill_nan(None) if values.dtype.is_float() else values)
-        rows = pl.DataFrame(checked)
-        complete = rows.drop_nulls()
-        if "weight" in wanted and (rows["weight"] < 0).any():
-            table.check_numbers("weight")
-        for role in rows.columns if not columns.drop_missing else ():
-            table.check_missing(role, rows[role].null_count(), rows.height)
-        if "score" in wanted and complete.height:
-            scores = complete["score"]
-            check_scores(float(scores.min()), float(scores.max()), columns.scale, table.where("score"))
-            complete = complete.with_columns(as_chances(pl.col("score"), columns.scale))
+        complete = complete_rows(table, rows, wanted, drop_missing=columns.drop_missing)
     if files.by_file:
-        complete = complete.with_columns(site=pl.lit(site_name(path)))
+        complete = complete.with_columns(site=polars_module().lit(site_name(path)))
     return complete, rows.height - complete.height
+
+
+def complete_rows(
+    table: Table, rows: polars.DataFrame, roles: Collection[str], *, drop_missing: bool
+) -> polars.DataFrame:
+    """Those of a table's rows that have a value in every column of these roles.
+
+    Numbers are then such, scores are chances, and labels of a kind that labels may have; raise on what cannot be used,
+    and on rows that lack a value unless these are to be dropped.
+    """
+    checked = []
+    for role in roles:
+        cells = rows[role]
+        values = plain_values(cells, table.where(role), "numbers" if is_number(role) else "text or numbers")
+        if is_number(role):
+            values = table.numbers(role, values)
+            if values.null_count() > cells.null_count():  # what cannot be read is not missing
+                table.check_numbers(role)  # which names the row by its number in the file
+        checked.append(values.fill_nan(None) if values.dtype.is_float() else values)
+    rows = rows.with_columns(checked)
+    if "weight" in roles and (rows["weight"] < 0).any():
+        table.check_numbers("weight")
+    for role in roles if not drop_missing else ():
+        if rows[role].null_count():
+            table.check_missing(role)
+    complete = rows.drop_nulls(list(roles))
+    if "score" in roles and complete.height:
+        scores = complete["score"]
+        check_scores(float(scores.min()), float(scores.max()), table.scale, table.where("score"))  # type: ignore[arg-type]
+        complete = complete.with_columns(as_chances(scores, table.scale))
+    return complete
 
 
 def whole_column(parts: Sequence[polars.Series], role: str, files: DataFiles, columns: ColumnNames) -> polars.Series:

@@ -141,7 +141,7 @@ class Table:
 
     The columns of a CSV file are text without outer blanks, null where empty; those of others have their own kind.
     ``numbered`` is the table with the rows' numbers in the file, from 1, as its first column "row". ``missing`` are the
-    texts that were read as missing values, ``texts`` is the table before they were.
+    texts that were read as missing values, ``texts`` is the table before they were. ``scale`` is that of the scores.
     """
 
     file: TableFile
@@ -150,10 +150,18 @@ class Table:
     numbered: polars.LazyFrame
     texts: polars.LazyFrame
     missing: tuple[str, ...] = ()
+    scale: str = "chance"
 
     def where(self, role: str) -> str:
         """How sentences name a column."""
         return f"{self.file}: column {self.names[role]!r}"
+
+    def numbers(self, role: str, cells: Any = None) -> Any:
+        """A column of numbers as such, null where a cell holds something else; by default as an expression."""
+        pl = polars_module()
+        kind = self.rows.collect_schema()[role] if cells is None else cells.dtype
+        scale = self.scale if role == "score" else "chance"
+        return as_numbers(pl.col(role) if cells is None else cells, kind, scale)
 
     def collect(self, query: polars.LazyFrame | None = None) -> polars.DataFrame:
         """Run a query on the table, by default for all rows, in batches."""
@@ -173,10 +181,9 @@ class Table:
             if part.height:
                 yield part
 
-    def check_numbers(self, role: str, scale: str = "chance") -> None:
+    def check_numbers(self, role: str) -> None:
         """Raise where a column of numbers holds something else, or a weight is negative, and name the first."""
-        pl, kind = polars_module(), self.rows.collect_schema()[role]
-        number = as_numbers(pl.col(role), kind, scale)
+        pl, number = polars_module(), self.numbers(role)
         wrong = pl.col(role).is_not_null() & number.is_null()
         if role == "weight":
             wrong |= number < 0
@@ -185,21 +192,26 @@ class Table:
             if read is not None:
                 raise InputError(f"{self.where(role)}: row {row} is {value}; weights must not be negative.")
             hint = "write decimals with a point" if "," in value else "drop or repair such rows"
-            if value.endswith("%") and scale != "percent":
+            if value.endswith("%") and (role != "score" or self.scale != "percent"):
                 hint = "add --scale percent" if role == "score" else "write numbers without %"
             raise InputError(f"{self.where(role)}: row {row} is {shown(value)}, expected numbers; {hint}.")
 
-    def check_missing(self, role: str, missing: int, rows: int) -> None:
-        """Raise if rows lack a value in a column."""
+    def check_missing(self, role: str) -> None:
+        """Raise if rows lack a value in a column, or have no number in it that is one."""
+        pl = polars_module()
+        cells = self.numbers(role) if is_number(role) else pl.col(role)
+        if is_number(role) or self.rows.collect_schema()[role].is_float():
+            cells = cells.fill_nan(None)
+        missing, rows = self.collect(self.rows.select(cells.null_count().alias("missing"), pl.len())).row(0)
         if missing:
             have, them = ("has", "it") if missing == 1 else ("have", "them")
             selective = "; if only people who were accepted have a label, leave --label out" if role == "label" else ""
             raise InputError(
-                f"{self.where(role)}: {missing:,} of {rows:,} rows {have} no value{self.marker_hint(role)}; fill "
+                f"{self.where(role)}: {missing:,} of {rows:,} rows {have} no value{self._marker_hint(role)}; fill "
                 f"{them} or add --drop-missing{selective}."
             )
 
-    def marker_hint(self, role: str) -> str:
+    def _marker_hint(self, role: str) -> str:
         """What to do where a text that counts as missing is a value; empty where none does or numbers are wanted."""
         pl, kind = polars_module(), self.texts.collect_schema()[role]
         if not self.missing or not is_text(kind) or is_number(role):
@@ -217,6 +229,7 @@ def open_table(
     *,
     unless: Sequence[tuple[str, str]] = (),
     missing: Sequence[str] = (),
+    scale: str = "chance",
     verbatim: Sequence[str] = (),
     seen: Callable[[int], None] | None = None,
     block: int = _BLOCK,
@@ -225,8 +238,8 @@ def open_table(
 
     ``where`` are columns and values: only rows that have all of these values are read, and of those none that have all
     values of ``unless``. ``missing`` are texts that stand for a missing value, but in the columns of the ``verbatim``
-    roles. ``seen`` is told, from any thread, of how many more rows were read. ``block``: characters of a CSV file that
-    are decoded at a time.
+    roles. ``scale`` is that of the scores. ``seen`` is told, from any thread, of how many more rows were read.
+    ``block``: characters of a CSV file that are decoded at a time.
     """
     source, pl, pairs = _found(file), polars_module(), (*where, *unless)
     conditions = {f"where {place}": name for place, (name, _) in enumerate(pairs)}
@@ -267,7 +280,7 @@ def open_table(
                 return part
 
             rows = rows.map_batches(counted, streamable=True)
-        yield Table(source, dict(wanted), rows, numbered.with_columns(read), texts, tuple(missing))
+        yield Table(source, dict(wanted), rows, numbered.with_columns(read), texts, tuple(missing), scale)
 
 
 def column_names(file: FileName | TableFile) -> list[str]:

@@ -148,6 +148,17 @@ def label_text(label: Label) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
+def known_places(labels: polars.Series, names: Sequence[Label], what: str) -> polars.Series:
+    """The place of every label among those of a policy, compared as files spell them; null where it is not there."""
+    pl, texts = polars_module(), [label_text(name) for name in names]
+    if len(set(texts)) < len(texts):
+        raise InputError(f"the policy: two {what}s are written alike in a file; rename one and fit again.")
+    if labels.dtype.is_float():  # whole ones are spelled as integers
+        whole = labels.cast(pl.Int64, strict=False).cast(pl.String)
+        labels = labels.cast(pl.String).zip_with(labels != labels.floor(), whole)
+    return labels.cast(pl.String).cast(pl.Enum(texts), strict=False).to_physical()
+
+
 def binary_labels(column: polars.Series, where: str, positive: str | None, option: str) -> polars.Series:
     """A column of labels or decisions as 0 and 1; raise where that would be a guess."""
     pl, values = polars_module(), plain_values(column, where, "text or numbers")

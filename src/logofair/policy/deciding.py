@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,20 +19,13 @@ from logofair.columns.labels import Codes, plain
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.files import polars_module
-from logofair.files.inputs import ColumnNames, DataFiles, site_name
-from logofair.files.tables import Table, estimated_rows, is_text, open_table
-from logofair.files.values import (
-    as_chances,
-    as_numbers,
-    check_scores,
-    group_expression,
-    is_number,
-    label_text,
-    listed_names,
-    plain_values,
-)
+from logofair.files.inputs import ColumnNames, DataFiles, find_files, site_name
+from logofair.files.rows import complete_rows
+from logofair.files.tables import Table, column_names, estimated_rows, open_table
+from logofair.files.values import join_groups, known_places, label_text, listed_names
 from logofair.files.writing import replacing, written_in_parts
 from logofair.policy.coins import Tosses, Words, exact_counts
+from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
 
 if TYPE_CHECKING:
@@ -87,13 +80,15 @@ class DecisionCounts:
         met.sort()
         return int((met[1:] == met[:-1]).sum())
 
-    def add(self, rows: polars.DataFrame, decided: npt.NDArray[np.int64], group: Integers, unknown: int) -> None:
+    def add(
+        self, decided: npt.NDArray[np.int64], group: Integers, unknown: int, ids: polars.Series | None = None
+    ) -> None:
         """Count a batch, and remember its ids, which are of one kind in all files; a group of -1 is not known."""
         place = np.where(group < 0, len(self.groups), group)
         self.counted += np.bincount(2 * place + decided, minlength=self.counted.size).reshape(self.counted.shape)
         self.unknown += unknown
-        if "id" in rows.columns:
-            ids = rows["id"] if rows["id"].dtype.is_integer() else rows["id"].cast(polars_module().String)
+        if ids is not None:
+            ids = ids if ids.dtype.is_integer() else ids.cast(polars_module().String)
             self.ids.frombytes(ids.hash().to_numpy().tobytes())
 
     def by_group(self) -> Iterator[tuple[Label, int, int]]:
@@ -119,16 +114,28 @@ class DecisionCounts:
         }
 
 
-class _Batch(NamedTuple):
-    """Rows of a file in the form that decides, with their numbers in it; ``position``: how many came before."""
+def columns_of_fit(
+    policy: Policy, data: Sequence[str], columns: ColumnNames, scale: str | None, na: tuple[str, ...] | None
+) -> tuple[DataFiles, ColumnNames]:
+    """The files of a policy's rows, and their columns: those named, and for the others the columns of the fit.
 
-    rows: polars.DataFrame
-    table: Table
-    position: int
-
-    def first(self, flags: polars.Series) -> dict[str, Any]:
-        """The first row that is flagged, by column; "row" is its number in the file."""
-        return self.rows.row(int(flags.arg_max() or 0), named=True)
+    ``scale`` and ``na`` are None where not named. Where the fit's column of sites is not there, the file's name is the
+    site, or all rows are of the policy's own.
+    """
+    fitted = policy.info.columns or ColumnsInfo()
+    named = replace(
+        columns,
+        score=columns.score or fitted.score,
+        group=columns.group or fitted.group,
+        site=columns.site or fitted.site,
+        group_probability=columns.group_probability or fitted.group_probability,
+        scale=scale or fitted.scale,
+        na=fitted.na if na is None else na,
+    )
+    if columns.site is None and named.site is not None:
+        there = column_names(find_files(data, site="any").paths[0])
+        named = replace(named, site=named.site if policy.site is None and named.site in there else None)
+    return find_files(data, site=named.site), named
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +147,6 @@ class Decider:
 
     policy: Policy
     columns: ColumnNames
-    id_column: str | None = None
     keep: tuple[str, ...] = ()
     on_unknown: str = "raise"
     key: int | None = None
@@ -160,112 +166,87 @@ class Decider:
             )
 
     @cached_property
-    def keyed(self) -> Policy:
+    def _keyed(self) -> Policy:
         """The policy with the key of its coins."""
-        return self.policy if self.key is None or self.id_column is not None else replace(self.policy, key=self.key)
+        return self.policy if self.key is None or self.columns.id is not None else replace(self.policy, key=self.key)
 
     @property
     def by_position(self) -> bool:
         """Whether coins hang on the rows' places."""
         used = (self.policy.mixtures, self.policy.merged if self.on_unknown == "merged" else None)
         coins = any(rules is not None and rules.mixed.any() for rules in used)
-        return coins and self.id_column is None and not self.deterministic
-
-    def prepared(self, table: Table) -> polars.LazyFrame:
-        """The columns of a file in the form that decides: numbers, codes (null: unknown), ids, and columns to keep."""
-        pl, schema = polars_module(), table.rows.collect_schema()
-        for role in table.names:
-            if not role.startswith("keep "):
-                expected = "numbers" if is_number(role) else "text or numbers"
-                plain_values(pl.Series([], dtype=schema[role]), table.where(role), expected)
-        score = as_numbers(pl.col("score"), schema["score"], self.columns.scale)
-        unread = (pl.col("score").is_not_null() & score.is_null()).alias("unread")
-        found = [pl.col("row"), score.fill_nan(None), unread]
-        seen = [role for role in table.names if role.startswith("probability ")]
-        found += [as_numbers(pl.col(role), schema[role], "chance").fill_nan(None).alias(role) for role in seen]
-        if not self.policy.looks_away:
-            groups = [_text(role, schema[role]) for role in table.names if role.startswith("group ")]
-            found.append(group_expression(groups).alias("group"))
-        found += [_text("site", schema["site"]).alias("site")] if "site" in table.names else []
-        found += [pl.col(role) for role in table.names if role == "id" or role.startswith("keep ")]
-        codes = []  # the places of labels among those of the policy; null where one is not
-        for role, names in (("group", self.policy.groups), ("site", self.policy.sites)):
-            if role in table.names or (role == "group" and not self.policy.looks_away):
-                texts = [label_text(name) for name in names]
-                if len(set(texts)) < len(texts):
-                    raise InputError(f"the policy: two {role}s are written alike in a file; rename one and fit again.")
-                codes.append(pl.col(role).cast(pl.Enum(texts), strict=False).to_physical().alias(f"{role} code"))
-        return table.numbered.select(found).with_columns(codes)
-
-    def decide(self, batch: _Batch, toss: _Toss) -> tuple[npt.NDArray[np.int64], Integers, int]:
-        """Decide on a batch, ``toss`` where chance does; also their groups, and how many the policy does not know."""
-        column, scale = batch.rows["score"], self.columns.scale
-        if batch.rows["unread"].any():
-            batch.table.check_numbers("score", scale)  # which raises
-        if column.null_count():
-            raise self._missing_error(batch, "score")
-        check_scores(float(column.min()), float(column.max()), scale, batch.table.where("score"))  # type: ignore[arg-type]
-        scores = np.asarray(as_chances(column, scale).to_numpy(), dtype=np.float64)
-        group = np.zeros(len(scores), dtype=np.int32) if self.policy.looks_away else self._codes(batch, "group")
-        site, seen = self._site(batch), self._probabilities(batch)
-        strange = (group < 0) if site is None else (group < 0) | (site < 0)
-        decided = np.empty(batch.rows.height, dtype=np.int64)
-        for rows, ids in self._ids(batch):
-            tosses = self.keyed.tosses(
-                scores[rows],
-                sensitive_features=None if self.policy.looks_away else Codes(self.policy.groups, group[rows]),
-                group_probabilities={name: each[rows] for name, each in seen.items()} or None,
-                sites=None if site is None else Codes(self.policy.sites, site[rows]),
-                ids=ids,
-                on_unknown=self.on_unknown,
-                deterministic=self.deterministic,
-            )
-            decided[rows] = tosses.decisions(toss(tosses))
-        return decided, group, int(strange.sum())
+        return coins and self.columns.id is None and not self.deterministic
 
     @property
     def counted(self) -> tuple[Label, ...]:
         """The groups by which decisions are counted."""
         return ("everybody",) if self.policy.looks_away else self.policy.groups
 
-    def _probabilities(self, batch: _Batch) -> dict[str, Floats]:
-        """The probability of each group, where the policy goes by them."""
-        found = {}
-        for name, _ in self.columns.group_probability:
-            if batch.rows[role := f"probability {name}"].null_count():
-                batch.table.check_numbers(role)  # which raises where there is something else
-                raise self._missing_error(batch, role)
-            found[name] = np.asarray(batch.rows[role].to_numpy(), dtype=np.float64)
-        return found
+    def decide(
+        self, table: Table, rows: polars.DataFrame, position: int, toss: _Toss
+    ) -> tuple[npt.NDArray[np.int64], Integers, int]:
+        """Decide on checked rows, ``toss`` where chance does; also their groups, and how many the policy does not know.
 
-    def _codes(self, batch: _Batch, role: str) -> npt.NDArray[np.int32]:
-        """Numbers of groups or sites, -1 where unknown; raise where a value is missing or may not be unknown."""
-        labels, codes = batch.rows[role], batch.rows[f"{role} code"]
-        allowed = ("merged", "base") if role == "site" else ("base",)
-        if labels.null_count():
-            raise self._missing_error(batch, role)
-        if self.on_unknown not in allowed and codes.null_count():
-            row = batch.first(codes.is_null())
-            found = f"{self._where(batch.table, role)}: row {row['row']} is {shown(row[role])}"
+        ``position`` is how many rows came before, in all files.
+        """
+        policy, site = self._keyed, self._site(table, rows)
+        score = np.asarray(rows["score"].to_numpy(), dtype=np.float64)
+        group: Integers = np.zeros(score.size, dtype=np.int32)
+        if not policy.looks_away:
+            names = [role for role in table.names if role.startswith("group ")]
+            where = table.where(names[0]) if len(names) == 1 else f"{table.file}: groups"
+            group = self._codes(rows["row"], join_groups([rows[name] for name in names]), "group", where)
+        seen = {name: rows[f"probability {name}"].to_numpy() for name, _ in self.columns.group_probability}
+        decided = np.empty(score.size, dtype=np.int64)
+        for some, ids in self._ids(table, rows, position):
+            tosses = policy.tosses(
+                score[some],
+                sensitive_features=None if policy.looks_away else Codes(policy.groups, group[some]),
+                group_probabilities={name: each[some] for name, each in seen.items()} or None,
+                sites=None if site is None else Codes(policy.sites, site[some]),
+                ids=ids,
+                on_unknown=self.on_unknown,
+                deterministic=self.deterministic,
+            )
+            decided[some] = tosses.decisions(toss(tosses))
+        strange = (group < 0) if site is None else (group < 0) | (site < 0)
+        return decided, group, int(strange.sum())
+
+    def _codes(self, numbers: polars.Series, labels: polars.Series, role: str, where: str) -> Integers:
+        """Numbers of groups or sites, -1 where unknown; raise where they may not be. ``numbers`` are the rows'."""
+        names = self.policy.groups if role == "group" else self.policy.sites
+        codes = known_places(labels, names, role)
+        if codes.null_count() and self.on_unknown not in (("base",) if role == "group" else ("merged", "base")):
+            row = int(codes.is_null().arg_max() or 0)
+            found = f"{where}: row {numbers[row]} is {shown(labels[row])}"
             if role == "site" and self.policy.site is not None:
                 raise self._other_site_error(found)
             use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
-            known = listed_names(self.policy.groups if role == "group" else self.policy.sites, 6)
+            known = listed_names(names, 6)
             raise InputError(f"{found}, a {role} the policy does not know (it knows {known}); use {use}.")
-        return np.asarray(codes.fill_null(-1).cast(polars_module().Int32).to_numpy())
+        return np.asarray(codes.cast(polars_module().Int32).fill_null(-1).to_numpy())
 
-    def _where(self, table: Table, role: str) -> str:
-        """How sentences name the column, or the columns of groups."""
-        if role == "group":
-            return table.where("group 0") if len(self.columns.group) == 1 else f"{table.file}: groups"
-        return table.where(role)
-
-    def _missing_error(self, batch: _Batch, role: str) -> InputError:
-        table, row = batch.table, batch.first(batch.rows[role].is_null())["row"]
-        columns = [each for each in table.names if each == role or each.startswith(f"{role} ")]
-        hint = next(filter(None, map(table.marker_hint, columns)), "")
-        where = self._where(table, role)
-        return InputError(f"{where}: row {row} has no value{hint}; fill it, or add --drop-missing.")
+    def _site(self, table: Table, rows: polars.DataFrame) -> Integers | None:
+        """Numbers of sites, -1 where unknown; None where the policy needs none."""
+        if "site" in table.names:
+            return self._codes(rows["row"], rows["site"], "site", table.where("site"))
+        path = table.file.path
+        site, names = site_name(path), [label_text(name) for name in self.policy.sites]
+        if self.policy.site is not None:  # the rows are the site's own, except in a file named after another
+            if site == self.policy.site or not self._is_other_site(site):
+                return None
+            if self.on_unknown == "raise":
+                raise self._other_site_error(f"{path}: is named after site {site!r}")
+            return np.full(rows.height, -1, dtype=np.int32)
+        if not self.policy.has_sites:
+            return None
+        if site not in names and self.on_unknown == "raise":
+            raise InputError(
+                f"{path}: without --site the file's name is the site, and the policy does not know {site!r} "
+                f"(it knows {listed_names(names, 6)}); name the column of sites or use --on-unknown merged."
+            )
+        code = names.index(site) if site in names else -1
+        return np.full(rows.height, code, dtype=np.int32)
 
     def _other_site_error(self, found: str) -> InputError:
         advice = "take that site's policy, leave such rows out, or use --on-unknown base (score from 1/2 on)"
@@ -286,62 +267,29 @@ class Decider:
             return False
         return other is not None and other.run == run.run
 
-    def _site(self, batch: _Batch) -> npt.NDArray[np.int32] | None:
-        """Numbers of sites, -1 where unknown; None where the policy needs none."""
-        if "site" in batch.table.names:
-            return self._codes(batch, "site")
-        path = batch.table.file.path
-        site, names = site_name(path), [label_text(name) for name in self.policy.sites]
-        if self.policy.site is not None:  # the rows are the site's own, except in a file named after another
-            if site == self.policy.site or not self._is_other_site(site):
-                return None
-            if self.on_unknown == "raise":
-                raise self._other_site_error(f"{path}: is named after site {site!r}")
-            return np.full(batch.rows.height, -1, dtype=np.int32)
-        if not self.policy.has_sites:
-            return None
-        if site not in names and self.on_unknown == "raise":
-            raise InputError(
-                f"{path}: without --site the file's name is the site, and the policy does not know {site!r} "
-                f"(it knows {listed_names(names, 6)}); name the column of sites or use --on-unknown merged."
-            )
-        code = names.index(site) if site in names else -1
-        return np.full(batch.rows.height, code, dtype=np.int32)
-
-    def _ids(self, batch: _Batch) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
+    def _ids(self, table: Table, rows: polars.DataFrame, position: int) -> Iterator[tuple[npt.NDArray[np.intp], Any]]:
         """Rows and their ids, or their places where there are no ids.
 
         A CSV cell that is how an integer is written is an integer, whatever stands in other rows: else a person's coin
         would hang on who else is in the file.
         """
-        pl, rows = polars_module(), np.arange(batch.rows.height)
-        if self.id_column is None:
-            yield rows, (batch.position + rows).astype(np.uint64)
+        pl, every = polars_module(), np.arange(rows.height)
+        if self.columns.id is None:
+            yield every, (position + every).astype(np.uint64)
             return
-        ids, where = batch.rows["id"], batch.table.where("id")
-        if ids.null_count():
-            raise self._missing_error(batch, "id")
+        ids = rows["id"]
         if ids.dtype.is_integer():
-            yield rows, ids.to_numpy()
-        elif not is_text(ids.dtype):
-            raise InputError(f"{where}: holds {ids.dtype}; ids are integers or text.")
-        elif batch.table.file.kind != "CSV":
-            yield rows, ids.cast(pl.String).to_list()
+            yield every, ids.to_numpy()
+        elif ids.dtype != pl.String:
+            raise InputError(f"{table.where('id')}: holds {ids.dtype}; ids are integers or text.")
+        elif table.file.kind != "CSV":
+            yield every, ids.to_list()
         else:
             complete = ids.str.contains(_INTEGER_KINDS)
             for chosen, kind in ((complete, pl.Int64), (~complete, pl.String)):
                 if chosen.any():
                     part = ids.filter(chosen).cast(kind)
-                    yield rows[chosen.to_numpy()], part.to_numpy() if kind == pl.Int64 else part.to_list()
-
-
-def _text(role: str, kind: Any) -> Any:
-    """A column of labels as text; whole floats as integers."""
-    pl, column = polars_module(), polars_module().col(role)
-    if kind not in (pl.Float32, pl.Float64):
-        return column.cast(pl.String)
-    complete = column == column.floor()
-    return pl.when(complete).then(column.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(column.cast(pl.String))
+                    yield every[chosen.to_numpy()], part.to_numpy() if kind == pl.Int64 else part.to_list()
 
 
 _BATCH = 250_000
@@ -396,37 +344,32 @@ def decide_files(
 def _batches(
     decider: Decider, files: DataFiles, totals: DecisionCounts, batch: int, toss: _Toss
 ) -> Generator[polars.DataFrame]:
-    """The output, batch by batch."""
-    pl, schema = polars_module(), None
+    """The output, batch by batch: id or row number, decision, and the columns to keep; of several files their names."""
+    pl, columns, schema = polars_module(), decider.columns, None
     kept = {f"keep {place}": name for place, name in enumerate(decider.keep)}
-    named = decider.columns.by_role() | ({} if decider.id_column is None else {"id": decider.id_column}) | kept
+    roles = columns.by_role()
+    stored = {} if columns.id is None else {"keep id": columns.id}  # as the file has them
     for path in files.paths:
-        with open_table(path, named, missing=decider.columns.na, verbatim=list(kept)) as table:
-            for every in table.batches(batch, decider.prepared(table)):
-                rows = every
-                if decider.columns.drop_missing:  # but what cannot be read is not missing
-                    seen = [role for role in every.columns if role.startswith("probability ")]
-                    needed = [role for role in (*seen, "score", "id", "group", "site") if role in every.columns]
-                    complete = pl.all_horizontal([pl.col(role).is_not_null() for role in needed])
-                    rows = every.filter(complete | pl.col("unread"))
+        with open_table(
+            path, roles | stored | kept, missing=columns.na, scale=columns.scale, verbatim=[*stored, *kept]
+        ) as table:
+            for every in table.batches(batch, table.numbered):
+                rows = complete_rows(table, every, roles, drop_missing=columns.drop_missing)
                 totals.dropped += every.height - rows.height
                 if not rows.height:
                     continue
-                decided, group, unknown = decider.decide(_Batch(rows, table, totals.rows), toss)
-                totals.add(rows, decided, group, unknown)
-                # Id or row number, decision, and the columns to keep; of several files also the file's name.
+                ids = rows["keep id"] if stored else None
+                decided, group, unknown = decider.decide(table, rows, totals.rows, toss)
+                totals.add(decided, group, unknown, ids)
                 several = len(files.paths) > 1
-                columns = {"file": pl.Series([path.name]).new_from_index(0, rows.height)} if several else {}
-                if decider.id_column is None:
-                    columns["row"] = rows["row"].cast(pl.Int64)
-                else:
-                    columns[decider.id_column] = rows["id"]
-                columns["decision"] = pl.Series(decided, dtype=pl.Int8)
+                found = {"file": pl.Series([path.name]).new_from_index(0, rows.height)} if several else {}
+                found[columns.id or "row"] = rows["row"].cast(pl.Int64) if ids is None else ids
+                found["decision"] = pl.Series(decided, dtype=pl.Int8)
                 for role, name in kept.items():
-                    if name in columns and name != decider.id_column:
+                    if name in found and name != columns.id:
                         raise InputError(f"--keep: {name!r} is a column of the output already; rename it in the data.")
-                    columns.setdefault(name, rows[role])
-                output = pl.DataFrame(columns)
+                    found.setdefault(name, rows[role])
+                output = pl.DataFrame(found)
                 schema = schema or output.schema
                 if output.schema != schema:
                     raise InputError(

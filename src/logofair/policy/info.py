@@ -6,9 +6,9 @@ Each record passes through :mod:`logofair.records`, which holds it to its types 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from logofair.files.inputs import MISSING, ColumnNames, DataSource
+from logofair.files.inputs import MISSING, DataSource
 from logofair.outcomes import Outcome, Outcomes
 from logofair.requirements import RequirementsInfo
 
@@ -80,18 +80,6 @@ class ColumnsInfo:
     scale: str = "chance"
     na: tuple[str, ...] = MISSING
     group_probability: tuple[tuple[str, str], ...] = ()
-
-    def filling(self, columns: ColumnNames, scale: str | None, na: tuple[str, ...] | None) -> ColumnNames:
-        """The columns named, and for the others those of the fit; ``scale`` and ``na`` are None where not named."""
-        return replace(
-            columns,
-            score=columns.score or self.score,
-            group=columns.group or self.group,
-            site=columns.site or self.site,
-            group_probability=columns.group_probability or self.group_probability,
-            scale=scale or self.scale,
-            na=self.na if na is None else na,
-        )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from logofair.cli.options import (
     seed_option,
 )
 from logofair.errors import InputError
-from logofair.files.inputs import SCALES, ColumnNames, check_not_read, find_files
+from logofair.files.inputs import SCALES, ColumnNames, check_not_read
 from logofair.files.writing import TABLE, check_output
 
 
@@ -45,7 +45,7 @@ from logofair.files.writing import TABLE, check_output
 @name_option("--scale", SCALES, f"What scores are: {', '.join(SCALES)}.  [default: as in the fit]")
 @drop_missing_option
 @na_option(default=None, otherwise="as in the fit")
-@click.option("--id", "id_column", metavar="COLUMN", help="Ids of people: the same id always gets the same decision.")
+@click.option("--id", metavar="COLUMN", help="Ids of people: the same id always gets the same decision.")
 @click.option("--keep", metavar="COLUMN", multiple=True, help="Column to copy into the output; may be given again.")
 @path_option("--out", "Where to write the decisions; the ending says how: Parquet, CSV or Arrow.", required=True)
 @name_option(
@@ -75,7 +75,6 @@ def apply(
     new: Sequence[str],
     scale: str | None,
     na: tuple[str, ...] | None,
-    id_column: str | None,
     keep: tuple[str, ...],
     out: Path,
     on_unknown: str,
@@ -97,17 +96,12 @@ def apply(
     from logofair.cli.console import show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
-        from logofair.files.tables import column_names
-        from logofair.policy.deciding import Decider, decide_files
-        from logofair.policy.info import ColumnsInfo
+        from logofair.policy.deciding import Decider, columns_of_fit, decide_files
         from logofair.policy.policy import Policy
         from logofair.words.explained import applied_page
 
         rules = Policy.load(policy)
-        columns = (rules.info.columns or ColumnsInfo()).filling(ColumnNames(**named), scale, na)
-        if named["site"] is None and columns.site not in (None, *column_names(find_files(new, site="any").paths[0])):
-            columns = replace(columns, site=None)  # then the file's name is the site, or all rows are the site's
-        files = find_files(new, site=columns.site)
+        files, columns = columns_of_fit(rules, new, ColumnNames(**named), scale, na)
         if rules.looks_away:
             if named["group"]:
                 raise InputError("--group: the policy may not look at groups; leave it out.")
@@ -118,7 +112,7 @@ def apply(
         if columns.site is not None and not rules.has_sites and rules.site is None:
             raise InputError("--site: the policy was fitted without sites; leave it out.")
         kept = tuple(dict.fromkeys(keep))
-        decider = Decider(rules, columns, id_column, kept, on_unknown, seed, deterministic, exact_counts, policy)
+        decider = Decider(rules, columns, kept, on_unknown, seed, deterministic, exact_counts, policy)
         totals = decide_files(decider, files, out, progress)
         checked = columns.site is not None
         page = applied_page(totals, str(out), by_position=decider.by_position, site=rules.site, site_checked=checked)
