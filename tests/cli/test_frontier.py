@@ -179,7 +179,7 @@ def test_existing_files_are_kept_unless_forced(data, tmp_path):
     assert "exists already" in refused(data, *COLUMNS, *SMALL, "--out", out)
     assert out.read_text() == "mine"
     printed(data, *COLUMNS, *SMALL, "--out", out, "--force")
-    assert out.read_text().startswith("local_tolerance,")
+    assert out.read_text().startswith("measure,local_tolerance,")
 
 
 def test_an_interrupt_leaves_nothing_half_written(data, tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from logofair.notions import NOTIONS, Notion, Rate
 from logofair.solvers.certificate import Certificate, TolerancePrices
 from logofair.solvers.decomposition import ExactSolver
 from logofair.tradeoff import Frontier, Point, frontier
-from logofair.tradeoff.result import _looseness, find_knee
+from logofair.tradeoff.result import find_knee, looseness_of
 from logofair.tradeoff.sweep import _default_grid
 from logofair.words.tradeoffs import frontier_plot
 
@@ -307,7 +307,7 @@ def made(local, global_, accuracies, base=0.9):
 def test_the_knee_of_a_bent_line_is_where_it_bends():
     global_ = (0.0, 0.02, 0.05, 0.1, 0.2, None)
     points = made((None,), global_, [0.80, 0.85, 0.89, 0.895, 0.90, 0.90])
-    knee = find_knee(points, _looseness((None,), global_, (None, 0.2)))
+    knee = find_knee(points, looseness_of((None,), global_, (None, 0.2)))
     assert knee.point.global_tolerance == 0.05
     assert knee.lead == pytest.approx(0.9 - 0.25)
     assert knee.reason == "knee"
@@ -316,7 +316,7 @@ def test_the_knee_of_a_bent_line_is_where_it_bends():
 def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
     grid = (0.0, 0.05, 0.1, None)
     accuracies = [[0.80, 0.88, 0.90, 0.90]] * 4  # the local side costs nothing
-    knee = find_knee(made(grid, grid, accuracies), _looseness(grid, grid, (0.1, 0.1)))
+    knee = find_knee(made(grid, grid, accuracies), looseness_of(grid, grid, (0.1, 0.1)))
     assert (knee.point.local_tolerance, knee.point.global_tolerance) == (0.0, 0.05)
 
 
@@ -324,7 +324,7 @@ def test_the_knee_of_a_surface_gives_tolerance_only_on_the_side_that_pays():
 def test_a_flat_frontier_advises_the_strictest_point(rise):
     global_ = (0.0, 0.1, None)
     points = made((None,), global_, [0.9 - rise, 0.9 - rise / 2, 0.9])
-    knee = find_knee(points, _looseness((None,), global_, (None, 0.1)))
+    knee = find_knee(points, looseness_of((None,), global_, (None, 0.1)))
     assert knee.point is points[0]
     assert knee.reason == "flat"
 
@@ -344,7 +344,7 @@ def test_a_point_and_a_knee_are_written_without_their_rows():
 def test_a_straight_frontier_has_no_knee():
     global_ = (0.0, 0.05, 0.1, 0.2, None)
     points = made((None,), global_, [0.80, 0.825, 0.85, 0.90, 0.90])
-    knee = find_knee(points, _looseness((None,), global_, (None, 0.2)))
+    knee = find_knee(points, looseness_of((None,), global_, (None, 0.2)))
     assert knee.point is None
     assert knee.as_dict() | {"found": False, "reason": "even"} == knee.as_dict()
 
@@ -386,11 +386,11 @@ def test_the_best_point_is_the_strictest_that_is_affordable(cost):
     best = found.best(cost)
     affordable = [
         (share, point.loss)
-        for share, point in zip(found.looseness.ravel(), found.points, strict=True)
+        for share, point in zip(found.looseness, found.points, strict=True)
         if point.loss <= cost + 1e-6
     ]
     place = found.points.index(best)
-    assert (found.looseness.ravel()[place], best.loss) == min(affordable)
+    assert (found.looseness[place], best.loss) == min(affordable)
 
 
 def test_where_nothing_is_affordable_there_is_no_best_point():

@@ -5,7 +5,7 @@ that was stored for it. Rows are calibrated and sorted once for all points.
 """
 
 from logofair.tradeoff.recommendation import Recommendation, RecommendedLimits, recommend
-from logofair.tradeoff.result import Frontier, Knee, Point, UnconstrainedRule
+from logofair.tradeoff.result import Frontier, Knee, Point
 from logofair.tradeoff.sweep import frontier
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Point",
     "Recommendation",
     "RecommendedLimits",
-    "UnconstrainedRule",
     "frontier",
     "recommend",
 ]

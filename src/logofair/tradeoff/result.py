@@ -37,31 +37,13 @@ _FLAT = 1e-3
 _STRAIGHT = 0.05
 
 
-# ---------------------------------------------------------------- tolerances
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A tolerance as a ratio: the smallest rate is at least this share of the largest."""
-
-    least: float
-
-    def __str__(self) -> str:
-        return f"ratio {self.least:g}"
-
-
-Tolerance: TypeAlias = float | Ratio | None
+Tolerance: TypeAlias = float | None
 Tolerances: TypeAlias = tuple[Tolerance, ...]
 
 
-def slack(tolerance: float | Ratio) -> float:
+def slack(tolerance: float, measure: str) -> float:
     """How far a tolerance is from parity: a gap as it is, of a ratio what it lacks to 1."""
-    return 1.0 - tolerance.least if isinstance(tolerance, Ratio) else tolerance
-
-
-def _has_ratios(tolerances: Tolerances) -> bool:
-    """Whether a side's tolerances are ratios; a grid has these or gaps."""
-    return any(isinstance(each, Ratio) for each in tolerances)
+    return 1.0 - tolerance if measure == "ratio" else tolerance
 
 
 # ---------------------------------------------------------------- rows to measure on
@@ -157,42 +139,6 @@ class MeasuredRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Objective:
-    """Accuracy, or the cost per person where errors have costs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> accuracy, cost = Objective(), Objective(Costs(np.array([1.0]), np.array([3.0])))
-    >>> accuracy.name, accuracy.loss(0.75, 0.875)
-    ('accuracy', 0.125)
-    >>> cost.name, cost.loss(0.75, 0.5), cost.unit
-    ('cost', 0.25, 3.0)
-    """
-
-    costs: Costs | None = None
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return "accuracy" if self.costs is None else "cost"
-
-    @property
-    def unit(self) -> float:
-        """The scale of differences: 1 for accuracy, the larger cost of an error for costs."""
-        return 1.0 if self.costs is None else self.costs.largest
-
-    def loss(self, value: float, base: float) -> float:
-        """What a value is worse than another by."""
-        return base - value if self.costs is None else value - base
-
-    def measured(self, found: Audit | Comparison | None) -> Measured | None:
-        """What was measured of it: of a rule, or of the difference between two on the same rows."""
-        measured: Measured | None = None if found is None else getattr(found, self.name)
-        return measured
-
-
-@dataclass(frozen=True, eq=False)
 class Point:
     """A pair of tolerances (None: not constrained) and the best rule within them.
 
@@ -228,7 +174,6 @@ class Point:
     global_price: float
     rule: Mixtures | None = field(default=None, repr=False)
     rows: MeasuredRows | None = field(default=None, repr=False)
-    objective: Objective = field(default_factory=Objective)
 
     @cached_property
     def measured(self) -> Audit | None:
@@ -246,10 +191,10 @@ class Point:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
         return {
-            "local_tolerance": _plain(self.local_tolerance),
-            "global_tolerance": _plain(self.global_tolerance),
+            "local_tolerance": self.local_tolerance,
+            "global_tolerance": self.global_tolerance,
             "measured": None if self.measured is None else measured_values(self.measured),
-            self.objective.name: self.value,
+            self.certificate.objective: self.value,
             "loss": self.loss,
             "bound": self.certificate.dual,
             "optimality_gap": self.certificate.optimality_gap,
@@ -272,16 +217,11 @@ class InfeasiblePoint:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values by name, as of a point that can be had."""
         return {
-            "local_tolerance": _plain(self.local_tolerance),
-            "global_tolerance": _plain(self.global_tolerance),
+            "local_tolerance": self.local_tolerance,
+            "global_tolerance": self.global_tolerance,
             "infeasible": str(self.error),
             "least_relaxation": {str(item): least for item, least in self.error.least_relaxation.items()},
         }
-
-
-def _plain(tolerance: Tolerance) -> float | str | None:
-    """A tolerance for files: a ratio as it is typed."""
-    return f"ratio:{tolerance.least:g}" if isinstance(tolerance, Ratio) else tolerance
 
 
 @dataclass(frozen=True)
@@ -309,15 +249,17 @@ class Knee:
         """Return plain values, ready for JSON."""
         at = self.point
         return {
-            "local_tolerance": None if at is None else _plain(at.local_tolerance),
-            "global_tolerance": None if at is None else _plain(at.global_tolerance),
+            "local_tolerance": None if at is None else at.local_tolerance,
+            "global_tolerance": None if at is None else at.global_tolerance,
             "found": at is not None,
             "lead": self.lead,
             "reason": self.reason,
         }
 
 
-def _looseness(local: Tolerances, global_: Tolerances, stops: tuple[float | None, float | None]) -> Floats:
+def looseness_of(
+    local: Tolerances, global_: Tolerances, stops: tuple[float | None, float | None], measure: str = "gap"
+) -> Floats:
     """How loose each point's tolerances are, (local, global); 0: the strictest, 1: nothing binds.
 
     ``stops`` are the slacks from which on a side binds nothing: the unconstrained rule's gaps, or what its smallest
@@ -325,7 +267,7 @@ def _looseness(local: Tolerances, global_: Tolerances, stops: tuple[float | None
     """
     sides = []
     for tolerances, stop in zip((local, global_), stops, strict=True):
-        far = [np.inf if each is None else slack(each) for each in tolerances]
+        far = [np.inf if each is None else slack(each, measure) for each in tolerances]
         way = (stop or 0.0) - far[0]
         sides.append(np.array([min((each - far[0]) / way, 1.0) if way > 0 else float(each > far[0]) for each in far]))
     moving = [len(local) > 1, len(global_) > 1]
@@ -333,17 +275,18 @@ def _looseness(local: Tolerances, global_: Tolerances, stops: tuple[float | None
     return np.asarray(total / max(sum(moving), 1))
 
 
-def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
+def find_knee(points: Sequence[Point], loose: Floats, unit: float = 1.0) -> Knee:
     """The point whose accuracy is furthest ahead of its looseness (as in Kneedle; Satopaa et al., 2011).
 
-    The strictest where nothing is won, none where accuracy rises evenly. With costs: what is saved. Where the
-    strictest tolerances cannot be had, looseness counts from the first points that can.
+    The strictest where nothing is won, none where accuracy rises evenly. With costs: what is saved; ``unit`` is then
+    the cost of the dearest error. Where the strictest tolerances cannot be had, looseness counts from the first points
+    that can.
     """
     loose = loose.ravel()
     loose = (loose - loose.min()) / (1.0 - float(loose.min()) or 1.0)
     won = np.array([points[0].loss - point.loss for point in points])
     rise = float(won.max())
-    if rise < _FLAT * points[0].objective.unit:
+    if rise < _FLAT * unit:
         return Knee(points[0], 0.0, "flat")
     lead = won / rise - loose
     best = int(np.argmax(lead))
@@ -353,45 +296,24 @@ def find_knee(points: Sequence[Point], loose: Floats) -> Knee:
 
 
 @dataclass(frozen=True, eq=False)
-class UnconstrainedRule:
-    """The unconstrained rule: its expected accuracy, or cost, and gaps (None where no two groups can be compared).
-
-    No tolerance holds in it; floors, ceilings and capacities do. ``measured`` is the same rule counted with labels, as
-    :attr:`Point.measured` is.
-
-    Examples
-    --------
-    >>> import logofair
-    >>> rows = {"sensitive_features": ["a", "a", "b", "b"], "labels": None, "calibration": "none"}
-    >>> surface = logofair.frontier([0.9, 0.8, 0.6, 0.2], **rows, global_tolerances=[0.0, None])
-    >>> surface.unconstrained.global_gap
-    0.5
-    """
-
-    value: float
-    local_gap: float | None
-    global_gap: float | None
-    measured: Audit | None
-    objective: Objective = field(default_factory=Objective)
-    local_ratio: float | None = None  # the smallest rate against the largest, at its lowest; None: nothing to compare
-    global_ratio: float | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class Frontier(Reportable):
     """What :func:`logofair.tradeoff.frontier` returns.
 
     Attributes
     ----------
-    local_tolerances, global_tolerances : tuple of float, ratio or None
-        The grid, strictest first; None: not constrained.
+    local_tolerances, global_tolerances : tuple of float or None
+        The grid, strictest first; None: not constrained. ``measure`` says what it is of: "gap", or "ratio".
     every : tuple of Point and InfeasiblePoint
         One for every pair, the global tolerance running fastest: ``points`` are those that can be had, ``infeasible``
         those that no rule meets together with what else is required, each with its proof.
     held : mapping
         What holds at every point: sentences and costs.
-    unconstrained : UnconstrainedRule
-        That against which losses are counted.
+    unconstrained : Point
+        That against which losses are counted: no tolerance holds in it; what holds at every point does.
+    stops : pair of float or None
+        How far its rates are from parity, inside sites and over all: looser tolerances bind nothing.
+    unit : float
+        The scale of losses: 1 for accuracy, the larger cost of an error for costs.
     notions, groups, sites, basis, calibration
         As the frontier was asked for; the one site is None where there are none.
     pooling : PoolingInfo
@@ -410,18 +332,21 @@ class Frontier(Reportable):
     >>> score = rng.beta(1 + sex, 2, 3000)
     >>> surface = frontier(score, None, sensitive_features=sex, sites=site, calibration="none",
     ...                    local_tolerances=[0.05, None], global_tolerances=[0, 0.05, None])
-    >>> surface.losses.round(3).tolist()
-    [[0.014, 0.01, 0.01], [0.014, 0.01, 0.0]]
+    >>> [round(point.loss, 3) for point in surface.points]
+    [0.014, 0.01, 0.01, 0.014, 0.01, 0.0]
     >>> surface.at(0.05, None).certificate.holds
     True
-    >>> print(surface.as_csv().splitlines()[1][:12])
-    0.05,0.0,0.7
+    >>> print(surface.as_csv().splitlines()[1][:16])
+    gap,0.05,0.0,0.7
     """
 
+    measure: str
     local_tolerances: Tolerances
     global_tolerances: Tolerances
     every: tuple[Point | InfeasiblePoint, ...]
-    unconstrained: UnconstrainedRule
+    unconstrained: Point
+    stops: tuple[float | None, float | None]
+    unit: float
     notions: tuple[str, str]
     groups: tuple[Label, ...]
     sites: tuple[Label, ...]
@@ -435,13 +360,18 @@ class Frontier(Reportable):
 
     def __repr__(self) -> str:
         sizes = f"{len(self.local_tolerances)} x {len(self.global_tolerances)} points"
-        base = f"unconstrained {self.objective.name}={self.unconstrained.value:.4f}"
+        base = f"unconstrained {self.objective}={self.unconstrained.value:.4f}"
         return f"Frontier({sizes}, {base}, {self.rows:,} rows)"
 
     @property
-    def objective(self) -> Objective:
-        """What is traded for fairness: accuracy, or cost per person."""
-        return self.unconstrained.objective
+    def objective(self) -> str:
+        """What is traded for fairness: ``"accuracy"``, or the ``"cost"`` per person."""
+        return self.unconstrained.certificate.objective
+
+    def measured(self, found: Audit | Comparison | None) -> Measured | None:
+        """What was measured of the objective: of a rule, or of the difference between two on the same rows."""
+        measured: Measured | None = None if found is None else getattr(found, self.objective)
+        return measured
 
     @property
     def has_sites(self) -> bool:
@@ -466,12 +396,11 @@ class Frontier(Reportable):
     @property
     def table(self) -> list[dict[str, Any]]:
         """The plain values of every pair, those that cannot be had too."""
-        return [point.as_dict() for point in self.every]
+        return [{"measure": self.measure} | point.as_dict() for point in self.every]
 
-    def found(self, local: int, global_: int) -> Point | None:
-        """Return the point at two places of the grid; None where no rule meets its requirements."""
-        point = self.every[local * len(self.global_tolerances) + global_]
-        return point if isinstance(point, Point) else None
+    def found(self, local: int, global_: int) -> Point | InfeasiblePoint:
+        """Return the point at two places of the grid."""
+        return self.every[local * len(self.global_tolerances) + global_]
 
     @cached_property
     def values(self) -> Floats:
@@ -483,29 +412,15 @@ class Frontier(Reportable):
         return found.reshape(len(self.local_tolerances), len(self.global_tolerances))
 
     @cached_property
-    def losses(self) -> Floats:
-        """Accuracy lost against the unconstrained rule, or cost added, likewise."""
-        worse = 1.0 if self.objective.costs is None else -1.0
-        return np.asarray(worse * (self.unconstrained.value - self.values))
-
-    @cached_property
     def looseness(self) -> Floats:
-        """How loose the tolerances of every point are, 0 to 1, likewise."""
-        free, stops = self.unconstrained, []
-        for tolerances, gap, ratio in (
-            (self.local_tolerances, free.local_gap, free.local_ratio),
-            (self.global_tolerances, free.global_gap, free.global_ratio),
-        ):
-            ratios = _has_ratios(tolerances)
-            stops.append((None if ratio is None else 1.0 - ratio) if ratios else gap)
-        return _looseness(self.local_tolerances, self.global_tolerances, (stops[0], stops[1]))
+        """How loose the tolerances of the points are, 0 to 1."""
+        every = looseness_of(self.local_tolerances, self.global_tolerances, self.stops, self.measure)
+        return np.asarray(every[~np.isnan(self.values)])
 
     @cached_property
     def knee(self) -> Knee:
         """A hint at which point to look first; none where what was measured cannot tell the points apart."""
-        if self._within_chance():
-            return Knee(None, 0.0, "chance")
-        return find_knee(self.points, self.looseness[~np.isnan(self.values)])
+        return Knee(None, 0.0, "chance") if self._within_chance() else find_knee(self.points, self.looseness, self.unit)
 
     @cached_property
     def compared(self) -> Comparison | None:
@@ -519,36 +434,29 @@ class Frontier(Reportable):
         """Whether no two points can be told apart by what was measured of them."""
         if self.compared is None:
             return False
-        found = self.objective.measured(self.compared)
+        found = self.measured(self.compared)
         if found is not None and found.low is not None and found.high is not None and found.low <= 0 <= found.high:
             return True
         varied = [("local", self.local_tolerances), ("global_", self.global_tolerances)]
-        varied = [(side, tolerances) for side, tolerances in varied if len(tolerances) > 1]
-        for side, _ in varied:
-            sides = [getattr(point.measured, side).headline for point in self.points]
+        names = [name for name, tolerances in varied if len(tolerances) > 1]
+        for name in names:
+            sides = [getattr(point.measured, name).headline for point in self.points]
             gaps = np.array([gap for audited in sides for gap in audited.gaps.ravel()])
             known = gaps[~np.isnan(gaps)]
             if not known.size or known.max() >= sides[0].floor.detectable:
                 return False
-        return bool(varied)
+        return bool(names)
 
     def at(self, local_tolerance: float | None, global_tolerance: float | None) -> Point:
         """Return the point of the grid at two tolerances; raise the proof where no rule meets the requirements."""
-        place = []
-        sides: tuple[tuple[str, Tolerance, Tolerances], ...] = (
-            ("local", local_tolerance, self.local_tolerances),
-            ("global", global_tolerance, self.global_tolerances),
+        local, global_ = (
+            _place(side, wanted, known)
+            for side, wanted, known in (
+                ("local", local_tolerance, self.local_tolerances),
+                ("global", global_tolerance, self.global_tolerances),
+            )
         )
-        for side, wanted, known in sides:
-            if _has_ratios(known) and isinstance(wanted, float):
-                wanted = Ratio(wanted)
-            if wanted not in known:
-                listed = ", ".join(
-                    "none" if t is None else f"{t:.4g}" if isinstance(t, float) else str(t) for t in known
-                )
-                raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {listed}.")
-            place.append(known.index(wanted))
-        point = self.every[place[0] * len(self.global_tolerances) + place[1]]
+        point = self.found(local, global_)
         if isinstance(point, InfeasiblePoint):
             raise point.error
         return point
@@ -563,8 +471,8 @@ class Frontier(Reportable):
         if most is None:
             raise InputError(f"accuracy_cost: got {most}; pass the accuracy that may be lost, such as 0.01.")
         # A certificate proves accuracy to 1e-6: a loss of less is none.
-        pairs = zip(self.looseness[~np.isnan(self.values)].tolist(), self.points, strict=True)
-        affordable = [pair for pair in pairs if pair[1].loss <= most + 1e-6 * self.objective.unit]
+        pairs = zip(self.looseness.tolist(), self.points, strict=True)
+        affordable = [pair for pair in pairs if pair[1].loss <= most + 1e-6 * self.unit]
         return min(affordable, key=lambda pair: (pair[0], pair[1].loss), default=(None, None))[1]
 
     def as_csv(self) -> str:
@@ -584,7 +492,7 @@ class Frontier(Reportable):
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
-        free = self.unconstrained
+        free = self.unconstrained.as_dict()
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
             "rows": self.rows,
@@ -594,18 +502,21 @@ class Frontier(Reportable):
             "basis": self.basis,
             "calibration": self.calibration,
             "pooling": asdict(self.pooling),
-            "objective": self.objective.name,
+            "measure": self.measure,
+            "objective": self.objective,
             "held": dict(self.held),
-            "unconstrained": {
-                self.objective.name: free.value,
-                "local_gap": free.local_gap,
-                "global_gap": free.global_gap,
-                "measured": None if free.measured is None else measured_values(free.measured),
-            },
-            "local_tolerances": list(map(_plain, self.local_tolerances)),
-            "global_tolerances": list(map(_plain, self.global_tolerances)),
+            "unconstrained": {name: free[name] for name in (self.objective, "local_gap", "global_gap", "measured")},
+            "local_tolerances": list(self.local_tolerances),
+            "global_tolerances": list(self.global_tolerances),
             "knee": self.knee.as_dict(),
             "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
             "points": self.table,
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
+
+
+def _place(side: str, wanted: Tolerance, known: Tolerances) -> int:
+    if wanted not in known:
+        every = ", ".join("none" if each is None else f"{each:.4g}" for each in known)
+        raise InputError(f"{side}_tolerance: got {wanted!r}, which is not on the grid; it has {every}.")
+    return known.index(wanted)

@@ -37,21 +37,11 @@ from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled
 from logofair.progress import Progress, no_progress
 from logofair.requirement import Requirement, Scope
 from logofair.requirements import Combination, Requirements, check_tolerance, make_requirements
+from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.joint import conflict_of
 from logofair.solvers.problem import Problem, make_problem
-from logofair.tradeoff.result import (
-    Frontier,
-    InfeasiblePoint,
-    MeasuredRows,
-    Objective,
-    Point,
-    Ratio,
-    Tolerance,
-    Tolerances,
-    UnconstrainedRule,
-    slack,
-)
+from logofair.tradeoff.result import Frontier, InfeasiblePoint, MeasuredRows, Point, Tolerance, Tolerances, slack
 
 _MEASURES = ("gap", "ratio")
 _TOLERANCES_BETWEEN = 6  # default tolerances between parity and the unconstrained rule's gap
@@ -70,6 +60,7 @@ class _Grid:
     ``alone``: a single site, for which local and global are the same; the default is then the global side alone.
     """
 
+    measure: str
     local: Tolerances | None
     global_: Tolerances | None
     chosen: _Pair | None
@@ -88,27 +79,27 @@ class _Grid:
         inside = None if local is None else _read_grid(local, "local_tolerances", measure)
         over_all = None if global_ is None else _read_grid(global_, "global_tolerances", measure)
         if pair is not None and alone and inside is None:
-            pair = (None, min((each for each in pair if each is not None), key=slack, default=None))
+            stricter = _in_order({each for each in pair if each is not None}, measure)
+            pair = (None, stricter[0] if stricter else None)
         if measure == "ratio":  # the sides that the pair constrains vary, without a pair the global one
-            asked = pair or (None, None if inside or over_all else Ratio(1.0))
-            usual: Tolerances = (*map(Ratio, _RATIOS), None)
-            inside = inside or (usual if asked[0] is not None and not alone else (None,))
-            over_all = over_all or (usual if asked[1] is not None else (None,))
+            asked = pair or (None, None if inside or over_all else 1.0)
+            inside = inside or ((*_RATIOS, None) if asked[0] is not None and not alone else (None,))
+            over_all = over_all or ((*_RATIOS, None) if asked[1] is not None else (None,))
         size = len(inside or ()) * len(over_all or ())
         if size > _MOST_POINTS:
             raise InputError(f"local_tolerances: the grid has {size:,} points; pass at most {_MOST_POINTS:,}.")
-        return cls(inside, over_all, pair, alone)
+        return cls(measure, inside, over_all, pair, alone)
 
-    def filled(self, local_gap: float | None, global_gap: float | None) -> tuple[Tolerances, Tolerances]:
-        """The tolerances of both sides, given the gaps of the unconstrained rule."""
-        local, global_ = self.local, self.global_
-        if local is None:
-            local = (None,) if self.alone else _default_grid(local_gap)
-        if global_ is None:
-            global_ = _default_grid(global_gap)
-        if self.chosen is None:
-            return local, global_
-        return _sorted({*local, self.chosen[0]}), _sorted({*global_, self.chosen[1]})
+    def filled(self, local_gap: float | None, global_gap: float | None) -> _Grid:
+        """The same with tolerances on both sides, given the gaps of the unconstrained rule."""
+        local = self.local or ((None,) if self.alone else _default_grid(local_gap))
+        global_ = self.global_ or _default_grid(global_gap)
+        if self.chosen is not None:
+            local, global_ = (
+                _in_order({*tolerances, wanted}, self.measure)
+                for tolerances, wanted in zip((local, global_), self.chosen, strict=True)
+            )
+        return replace(self, local=local, global_=global_)
 
 
 def _tolerance(given: object, where: str, measure: str) -> Tolerance:
@@ -116,7 +107,7 @@ def _tolerance(given: object, where: str, measure: str) -> Tolerance:
         return check_tolerance(given, where, of_shares=False)
     if not 0.0 < as_number(given) <= 1.0:
         raise InputError(f"{where}: got {given!r}; a ratio of rates is above 0 and at most 1, such as 0.8.")
-    return Ratio(as_number(given))
+    return as_number(given)
 
 
 def _read_grid(tolerances: object, where: str, measure: str = "gap") -> Tolerances:
@@ -127,20 +118,20 @@ def _read_grid(tolerances: object, where: str, measure: str = "gap") -> Toleranc
     >>> _read_grid([None, 0.1, 0, 0.1], "local_tolerances")
     (0.0, 0.1, None)
     >>> _read_grid([0.8, 0.9], "local_tolerances", "ratio")
-    (Ratio(least=0.9), Ratio(least=0.8))
+    (0.9, 0.8)
     """
     if isinstance(tolerances, str | bytes) or not isinstance(tolerances, Iterable):
         raise InputError(f"{where}: got {tolerances!r}; pass a list of tolerances such as [0, 0.01, 0.05, None].")
     checked = {_tolerance(each, where, measure) for each in tolerances}
     if not checked:
         raise InputError(f"{where}: the list is empty; pass at least one tolerance, or leave it out.")
-    return _sorted(checked)
+    return _in_order(checked, measure)
 
 
-def _sorted(tolerances: set[Tolerance]) -> Tolerances:
+def _in_order(tolerances: set[Tolerance], measure: str) -> Tolerances:
     """The strictest first, None last."""
     bound = [each for each in tolerances if each is not None]
-    return (*sorted(bound, key=slack), *([None] if None in tolerances else []))
+    return (*sorted(bound, key=lambda each: slack(each, measure)), *([None] if None in tolerances else []))
 
 
 def _default_grid(gap: float | None) -> Tolerances:
@@ -175,15 +166,26 @@ def _default_grid(gap: float | None) -> Tolerances:
 
 @dataclass(frozen=True, eq=False)
 class _Required:
-    """What is fair inside each site and over all, and ``held``, what is required at every point besides."""
+    """What is fair inside each site and over all, and ``held``, what is required at every point besides.
+
+    Tolerances are of gaps or of ratios, as ``measure`` says.
+    """
 
     local: Notion
     global_: Notion
+    measure: str
     held: Requirements
 
     def varied(self, local: Tolerance, global_: Tolerance) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...]]:
         """What is required inside sites and over all at a pair of tolerances, besides what holds at every point."""
-        return _required(self.local, Scope("per site"), local), _required(self.global_, Scope("overall"), global_)
+
+        def of(notion: Notion, scope: Scope, bound: Tolerance) -> tuple[Requirement, ...]:
+            if bound is None:
+                return ()
+            how: dict[str, Any] = {"measure": self.measure, "relation": ">=" if self.measure == "ratio" else "<="}
+            return tuple(Requirement(rates=(rate,), bound=bound, scope=scope, **how) for rate in notion.rates)
+
+        return of(self.local, Scope("per site"), local), of(self.global_, Scope("overall"), global_)
 
     def at(self, local: Tolerance, global_: Tolerance) -> Requirements:
         """The requirements at a pair of tolerances; of one site the price of two alike is that over all."""
@@ -191,27 +193,21 @@ class _Required:
         return self.held.only(dict.fromkeys((*of_global, *of_local, *self.held.items)))
 
 
-def _required(notion: Notion, scope: Scope, tolerance: Tolerance) -> tuple[Requirement, ...]:
-    """What a tolerance requires of every rate of a notion."""
-    if tolerance is None:
-        return ()
-    if isinstance(tolerance, Ratio):
-        how: dict[str, Any] = {"measure": "ratio", "relation": ">=", "bound": tolerance.least}
-    else:
-        how = {"measure": "gap", "relation": "<=", "bound": tolerance}
-    return tuple(Requirement(rates=(rate,), scope=scope, **how) for rate in notion.rates)
-
-
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """Calibrated rows in cells, and what is required of them; ``problem`` is that of what holds at every point."""
+    """Calibrated rows in cells, and what is required of them; ``problem`` is that of what holds at every point.
+
+    ``stops`` are how far the unconstrained rule's rates are from parity, inside sites and over all: looser tolerances
+    bind nothing.
+    """
 
     requirements: _Required
     prepared: Prepared
     basis: str
     problem: Problem
-    unconstrained: UnconstrainedRule
-    measured_rows: MeasuredRows | None
+    stops: tuple[float | None, float | None] = (None, None)
+    unconstrained: Point | None = None
+    measured_rows: MeasuredRows | None = None
 
     @classmethod
     def of(cls, requirements: _Required, prepared: Prepared, basis: str, test: CalibrationRows | None) -> _Sweep:
@@ -223,26 +219,19 @@ class _Sweep:
             mixtures, certificate, _ = certified(problem, basis)
         except InfeasibleError:  # what holds at every point cannot be met without any tolerance
             raise conflict_of(free, cells) from None
-        local, global_ = _sides(requirements, problem, prepared.rows, mixtures)
-        base = UnconstrainedRule(
-            certificate.primal,
-            _largest(local),
-            _largest(global_),
-            None,
-            Objective(free.costs),
-            _smallest_ratio(local),
-            _smallest_ratio(global_),
-        )
-        found = cls(requirements, prepared, basis, problem, base, None)
+        found = cls(requirements, prepared, basis, problem)
+        local, global_ = (_from_parity(side, requirements.measure) for side in found._sides(mixtures))
+        found = replace(found, stops=(local, global_))
         rates = (requirements.local.rates, requirements.global_.rates)
         rows = prepared.rows if test is None else test
-        if rows.labels is None and any(rate.needs_labels for side in rates for rate in side):
-            return found
-        known, calibrator = prepared.rows.sites.names, prepared.fitted.calibrator
-        on = MeasuredRows.of(rows, known, calibrator, rates, fitted=test is None, costs=free.costs)
-        measured = on.audit(replace(found, measured_rows=on)._measured_rule(mixtures, free))
-        unconstrained = replace(base, measured=measured)
-        return replace(found, unconstrained=unconstrained, measured_rows=replace(on, base=measured))
+        if rows.labels is not None or not any(rate.needs_labels for side in rates for rate in side):
+            known, calibrator = prepared.rows.sites.names, prepared.fitted.calibrator
+            on = MeasuredRows.of(rows, known, calibrator, rates, fitted=test is None, costs=free.costs)
+            found = replace(found, measured_rows=on)
+        base = found._point(None, None, free, mixtures, certificate)
+        if found.measured_rows is not None:  # whose noise floors serve all others
+            found = replace(found, measured_rows=replace(found.measured_rows, base=base.measured))
+        return replace(found, unconstrained=base)
 
     @cached_property
     def _merged_cells(self) -> Cells | None:
@@ -304,8 +293,18 @@ class _Sweep:
             mixtures, certificate, _ = certified(problem, self.basis, *solvers)
         except InfeasibleError:
             return self._impossible(local, global_)
-        certificate = replace(certificate, pooling=self.prepared.pooling.prior)
-        local_gap, global_gap = map(_largest, _sides(self.requirements, self.problem, self.prepared.rows, mixtures))
+        return self._point(local, global_, required, mixtures, certificate)
+
+    def _point(
+        self,
+        local: Tolerance,
+        global_: Tolerance,
+        required: Requirements,
+        mixtures: Mixtures,
+        certificate: Certificate,
+    ) -> Point:
+        """A pair of tolerances with the best rule within them."""
+        local_gap, global_gap = (_from_parity(side, "gap") for side in self._sides(mixtures))
         # Of a tolerance, not of what else is required; a single site's stands on either side.
         local_price, global_price = (
             sum(
@@ -316,38 +315,36 @@ class _Sweep:
             )
             for varied in self.requirements.varied(local, global_)
         )
-        objective = self.unconstrained.objective
+        lost = 0.0 if self.unconstrained is None else self.unconstrained.value - certificate.primal
         return Point(
             local_tolerance=local,
             global_tolerance=global_,
-            certificate=certificate,
-            loss=objective.loss(certificate.primal, self.unconstrained.value),
+            certificate=replace(certificate, pooling=self.prepared.pooling.prior),
+            loss=lost if certificate.objective == "accuracy" else -lost,
             local_gap=local_gap,
             global_gap=global_gap,
             local_price=local_price,
             global_price=global_price,
             rule=None if self.measured_rows is None else self._measured_rule(mixtures, required),
             rows=self.measured_rows,
-            objective=objective,
         )
 
+    def _sides(self, mixtures: Mixtures) -> tuple[Side, Side]:
+        """The rates of both notions under some rules, in expectation, whatever is constrained."""
+        u, v = (share.reshape(self.problem.shape) for share in evaluate(self.problem.cells, mixtures))
+        tally, rows = expected_tally(self.problem, u, v), self.prepared.rows
+        local = Side.of(self.requirements.local.rates, rows.groups.names, rows.sites.names, tally)
+        return local, Side.of(self.requirements.global_.rates, rows.groups.names, (None,), tally.merged())
 
-def _sides(required: _Required, problem: Problem, rows: CalibrationRows, mixtures: Mixtures) -> tuple[Side, Side]:
-    """The rates of both notions under some rules, in expectation, whatever is constrained."""
-    u, v = (share.reshape(problem.shape) for share in evaluate(problem.cells, mixtures))
-    tally, groups = expected_tally(problem, u, v), rows.groups.names
-    local = Side.of(required.local.rates, groups, rows.sites.names, tally)
-    return local, Side.of(required.global_.rates, groups, (None,), tally.merged())
 
+def _from_parity(side: Side, measure: str) -> float | None:
+    """How far rates are from parity at most: the largest gap, or what the smallest ratio lacks to 1.
 
-def _largest(side: Side) -> float | None:
-    """The largest gap; None where no two groups are compared."""
+    None where nothing is compared.
+    """
+    if measure == "ratio":
+        return value_of(1.0 - np.fmin.reduce(pair_figure(side.values, ratio=True)[0], axis=None))
     return value_of(np.fmax.reduce(side.gaps, axis=None))
-
-
-def _smallest_ratio(side: Side) -> float | None:
-    """The smallest rate against the largest; None where nobody is selected."""
-    return value_of(np.fmin.reduce(pair_figure(side.values, ratio=True)[0], axis=None))
 
 
 def _checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
@@ -456,14 +453,18 @@ def frontier(
     key = 0 if random_state is None else random_number(random_state)
     local_notion, global_notion = (named_notion(side, "notion") for side in sides(notion))
     held = make_requirements(require, notion, None, None, rows.sites, rows.groups.names, costs=costs)
-    requirements = _Required(local_notion, global_notion, held)
-    requirements.varied(*([None, None] if measure == "gap" else [Ratio(1.0)] * 2))
     grid = _Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
+    requirements = _Required(local_notion, global_notion, measure, held)
+    requirements.varied(*([None, None] if measure == "gap" else [1.0, 1.0]))  # raises where a rate has no ratio
     test = None if test_rows is None else _checked_test_rows(test_rows, rows)
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), key)
     (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
     sweep = _Sweep.of(requirements, prepared, basis, test)
-    local, global_ = grid.filled(sweep.unconstrained.local_gap, sweep.unconstrained.global_gap)
+    grid = grid.filled(*sweep.stops)
+    local, global_ = grid.local, grid.global_
+    assert local is not None
+    assert global_ is not None
+    assert sweep.unconstrained is not None
     points = sorted(
         progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
         key=lambda point: (local.index(point.local_tolerance), global_.index(point.global_tolerance)),
@@ -473,10 +474,13 @@ def frontier(
     strict = requirements.at(local[0], global_[0])
     strictest = make_problem(strict.only(item for item in strict.items if not item.is_loss), prepared.cells)
     return Frontier(
+        measure=measure,
         local_tolerances=local,
         global_tolerances=global_,
         every=tuple(points),
         unconstrained=sweep.unconstrained,
+        stops=sweep.stops,
+        unit=1.0 if held.costs is None else held.costs.largest,
         notions=(requirements.local.name, requirements.global_.name),
         groups=rows.groups.names,
         sites=rows.sites.names,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from logofair.outcomes import Outcome
 from logofair.tradeoff import Frontier, Point, Recommendation
 from logofair.tradeoff.recommendation import LIMITS, RecommendedLimits
-from logofair.tradeoff.result import InfeasiblePoint, Ratio, Tolerance
+from logofair.tradeoff.result import InfeasiblePoint, Tolerance, slack
 from logofair.words.about import About, sources_section, title_line
 from logofair.words.answers import interval
 from logofair.words.charts import Curve, Dumbbell, Svg, curves, dumbbells
@@ -81,16 +82,16 @@ def frontier_parts(frontier: Frontier) -> Iterator[Part]:
     yield Paragraph(f"{': '.join(_advice(frontier))}.")
 
 
-def _limit_text(tolerance: Tolerance) -> str:
+def _limit_text(frontier: Frontier, tolerance: Tolerance) -> str:
     """Return a limit on a gap in points, a ratio as it is, or none."""
-    if isinstance(tolerance, Ratio):
-        return f"{tolerance.least:g}"
-    return "none" if tolerance is None else limit_points(round(tolerance, 5))
+    if tolerance is None:
+        return "none"
+    return f"{tolerance:g}" if frontier.measure == "ratio" else limit_points(round(tolerance, 5))
 
 
 def _accurate(found: Frontier | Recommendation) -> bool:
     """Whether figures are accuracy, and not costs per person."""
-    return (found.objective.name if isinstance(found, Frontier) else found.measure) == "accuracy"
+    return (found.objective if isinstance(found, Frontier) else found.measure) == "accuracy"
 
 
 def _figure(found: Frontier | Recommendation, value: float) -> str:
@@ -123,13 +124,14 @@ def _frontier_table(frontier: Frontier, others: str) -> Table:
 
     def cell(i: int, j: int) -> CellText:
         point = frontier.found(i, j)
-        if point is None:
+        if isinstance(point, InfeasiblePoint):
             return "no rule"
         return Cell(f"{'*' if point is start else ''}{_figure(frontier, point.value)}", point.value)
 
-    limits = "ratio" if any(isinstance(each, Ratio) for each in (*inside, *over_all)) else "limit in points"
-    head = (f"per site \\ overall, {limits}" if paired else limits, *(_limit_text(over_all[j]) for j in places))
-    rows = [(_limit_text(inside[i]) if paired else _unit(frontier), *(cell(i, j) for j in places)) for i in down]
+    limits = "ratio" if frontier.measure == "ratio" else "limit in points"
+    text = partial(_limit_text, frontier)
+    head = (f"per site \\ overall, {limits}" if paired else limits, *(text(over_all[j]) for j in places))
+    rows = [(text(inside[i]) if paired else _unit(frontier), *(cell(i, j) for j in places)) for i in down]
     shown, every = len(places) * len(down), len(over_all) * len(inside)
     what = "accuracy of the best rule, in %" if _accurate(frontier) else "cost per person of the best rule"
     after = [f"Expected {what}."] if paired else []
@@ -145,7 +147,7 @@ def _frontier_answers(frontier: Frontier) -> Iterator[Answer]:
     yield what_it_costs(most, unit, "without any limit, and with the strictest")
     start, why = _advice(frontier)
     yield Answer("Where to start?", "Start", start, "", why)
-    change = frontier.objective.measured(frontier.compared)
+    change = frontier.measured(frontier.compared)
     if change is not None and change.low is not None and change.high is not None and _accurate(frontier):
         on = f"{frontier.test_rows:,} other people" if frontier.test_rows else "the people of the fit"
         either = f"could win {points(-change.low)} points or cost {points(change.high)}"
@@ -163,7 +165,7 @@ def _advice(frontier: Frontier) -> tuple[str, str]:
     if point is None:
         return "No start stands out", _KNEE[knee.reason]
     where = _where(frontier, point)
-    if knee.reason == "flat" and point.loss < 1e-3 * frontier.objective.unit:
+    if knee.reason == "flat" and point.loss < 1e-3 * frontier.unit:
         return where, "even the strictest limits cost next to nothing"
     unit = "points of accuracy" if _accurate(frontier) else "per person"
     lost = f"costs {_figure(frontier, max(point.loss, 0.0))} {unit}"
@@ -173,20 +175,20 @@ def _advice(frontier: Frontier) -> tuple[str, str]:
 
 
 def _where(frontier: Frontier, point: Point | InfeasiblePoint) -> str:
-    over_all = _limit_text(point.global_tolerance)
+    over_all = _limit_text(frontier, point.global_tolerance)
     if not frontier.paired:
         return f"A limit of {over_all}"
-    return f"{_limit_text(point.local_tolerance)} per site, {over_all} overall"
+    return f"{_limit_text(frontier, point.local_tolerance)} per site, {over_all} overall"
 
 
 def _frontier_sections(frontier: Frontier) -> Iterator[Section]:
     def measured(point: Point) -> str:
-        found = frontier.objective.measured(point.measured)
+        found = frontier.measured(point.measured)
         return NOTHING if found is None else _figure(frontier, float(found))
 
     columns: list[Column[Point] | None] = [
-        ("per site", "l", lambda each: _limit_text(each.local_tolerance)),
-        ("overall", "r", lambda each: _limit_text(each.global_tolerance)),
+        ("per site", "l", lambda each: _limit_text(frontier, each.local_tolerance)),
+        ("overall", "r", lambda each: _limit_text(frontier, each.global_tolerance)),
         ("expected", "r", lambda each: Cell(_figure(frontier, each.value), each.value)),
         ("lost", "r", lambda each: Cell(_figure(frontier, max(each.loss, 0.0)), each.loss)),
         ("gap per site", "r", lambda each: in_points(each.local_gap)),
@@ -214,9 +216,8 @@ def frontier_plot(frontier: Frontier) -> Svg:
     along, others = frontier.global_tolerances, frontier.local_tolerances
     if not along_global:
         along, others = others, along
-    ratios = any(isinstance(each, Ratio) for each in along)
     # Where a limit lies: a gap in points, of a ratio what it lacks to 1; no limit beyond the loosest.
-    lies = [None if each is None else 100.0 * (1.0 - each.least if isinstance(each, Ratio) else each) for each in along]
+    lies = [None if each is None else 100.0 * slack(each, frontier.measure) for each in along]
     loosest = max((each for each in lies if each is not None), default=0.0) or 1.0
     place = [1.15 * loosest if each is None else each for each in lies]
     scale = 100.0 if _accurate(frontier) else 1.0
@@ -224,12 +225,15 @@ def frontier_plot(frontier: Frontier) -> Svg:
     for other in _chosen(others, _LINES, ()):
         pairs = ((other, at) if along_global else (at, other) for at in range(len(along)))
         found = [
-            (x, point) for x, pair in zip(place, pairs, strict=True) if (point := frontier.found(*pair)) is not None
+            (x, point)
+            for x, pair in zip(place, pairs, strict=True)
+            if isinstance(point := frontier.found(*pair), Point)
         ]
         lines |= {other: found} if found else {}
     drawn, marked, unit = [], [], _unit(frontier)
     for other, found in lines.items():
-        name = f"{_limit_text(others[other])} {'per site' if along_global else 'overall'}" if len(others) > 1 else ""
+        limit = _limit_text(frontier, others[other])
+        name = f"{limit} {'per site' if along_global else 'overall'}" if len(others) > 1 else ""
         notes = (f"{_where(frontier, each)}: {_figure(frontier, each.value)} {unit}" for _, each in found)
         drawn.append(Curve(name, tuple((x, scale * each.value) for x, each in found), tuple(notes)))
         marked += [(x, scale * each.value, "a good start") for x, each in found if each is frontier.knee.point]
@@ -240,7 +244,7 @@ def frontier_plot(frontier: Frontier) -> Svg:
     return curves(
         drawn,
         label=f"Expected {what} by limit{side}{marks}",
-        x_title=f"{'what the ratio lacks to 1' if ratios else 'limit'}{side}, points",
+        x_title=f"{'what the ratio lacks to 1' if frontier.measure == 'ratio' else 'limit'}{side}, points",
         y_title=unit,
         band=band,
         marked=marked,
@@ -252,7 +256,7 @@ def _band(frontier: Frontier, line: list[tuple[float, Point]], scale: float) -> 
     """The interval of what was measured along the loosest line; empty where something was not."""
     found: list[tuple[float, float, float]] = []
     for place, point in line:
-        value = frontier.objective.measured(point.measured)
+        value = frontier.measured(point.measured)
         if value is None or value.low is None or value.high is None:
             return []
         found.append((place, scale * value.low, scale * value.high))
