@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from benchmarks import goals
-from logofair.cli.console import page, showing_progress
+from logofair.cli.console import showing_progress
 from logofair.cli.options import examples, such_that
 from logofair.progress import Progress
 
@@ -51,7 +51,7 @@ def bench(repeat: int, goals_alone: bool, quick: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(results, indent=1))
     else:
-        (goals.show_goals if goals_alone else show)(results, page())
+        (goals.show_goals if goals_alone else show)(results, Console())
 
 
 def measured_goals(

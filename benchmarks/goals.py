@@ -21,11 +21,11 @@ from benchmarks.measurements import (
     drawn_labels,
     federation,
     judged,
+    lined,
     sort_seconds,
     time_fit,
 )
 from benchmarks.scaling import measured as measured_apart
-from logofair.cli.console import lined
 from logofair.progress import Progress
 
 NOTIONS = {"demographic_parity": "DP", "equalized_odds": "EO"}

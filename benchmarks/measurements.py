@@ -13,13 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from rich import box
+from rich.table import Table
 
 import logofair
 from logofair.columns.checks import Floats
@@ -247,3 +249,13 @@ def decision_speed(repeat: int, rows: int = 4_000_000) -> dict[str, float]:
 def as_plain(timings: list[Timing]) -> list[dict[str, Any]]:
     """Timings as dictionaries."""
     return [asdict(timing) for timing in timings]
+
+
+def lined(lines: Sequence[Sequence[str]]) -> Table:
+    """A table of these lines, the first its head; the first column is text, the others are figures."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, header in enumerate(lines[0]):
+        table.add_column(header, justify="right" if place else "left", overflow="fold", no_wrap=bool(place))
+    for line in lines[1:]:
+        table.add_row(*line)
+    return table

@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.text import Text
 
 from benchmarks.frontiers import PEERS, Frontier, GivenScores, Rows, Rule, accuracy, gap, ours
-from benchmarks.measurements import Size, best, drawn_labels, federation, sort_seconds
+from benchmarks.measurements import Size, best, drawn_labels, federation, lined, sort_seconds
 from benchmarks.memory import available
 from logofair.calibration import Sample, cross_fit, fit_calibrator
 from logofair.calibration.maps import Units
-from logofair.cli.console import lined, showing_progress
+from logofair.cli.console import showing_progress
 from logofair.cli.options import examples
 from logofair.columns.checks import Floats
 from logofair.progress import Progress

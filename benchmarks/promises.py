@@ -15,10 +15,11 @@ from typing import Any
 import click
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 from rich.table import Table
 
 import logofair
-from logofair.cli.console import page, showing_progress
+from logofair.cli.console import showing_progress
 from logofair.cli.options import examples, such_that
 from logofair.fitting.solution import Solution
 from logofair.outcomes import MET, Outcome
@@ -243,7 +244,7 @@ def show(results: list[dict[str, Any]]) -> None:
             "" if each[name] is None else f"{100 * each[name]:.{n}f}" for name, n in zip(names, digits, strict=True)
         ]
         table.add_row(each["scenario"], str(each["runs"]), *shares, f"{each['price']:+.4f}")
-    console = page()
+    console = Console()
     console.print(table)
     runs = min(each["runs"] for each in results)
     console.print(

@@ -17,8 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from benchmarks.measurements import Size, a_fit
-from logofair.cli.console import lined
+from benchmarks.measurements import Size, a_fit, lined
 
 # The functions of each stage: module, colon, name.
 STAGES: dict[str, tuple[str, ...]] = {

@@ -16,12 +16,13 @@ from typing import Any
 
 import click
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.frontiers import PEERS, Rows, Rule, accuracy, gap, installed, ours
-from logofair.cli.console import page, showing_progress
+from logofair.cli.console import showing_progress
 from logofair.cli.options import examples
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
@@ -178,7 +179,7 @@ def main(quick: bool, sets: str, resplits: int, as_json: bool) -> None:
 
 def show(about: dict[str, Any], results: list[dict[str, Any]]) -> None:
     """Print the results as tables."""
-    console = page()
+    console = Console()
     peers = list(about["versions"])
     for variant in VARIANTS:
         table = Table(title=f"ours: {variant}", title_justify="left")

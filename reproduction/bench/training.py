@@ -23,7 +23,6 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.memory import own_peak
-from logofair.cli.console import page
 from logofair.cli.options import examples
 from logofair.columns.checks import Floats
 from logofair.datasets import dirichlet_sites, load_adult
@@ -293,7 +292,7 @@ def bench_training(quick: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=1))
     else:
-        show_training(found, page())
+        show_training(found, Console())
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from benchmarks import __main__ as command
 from benchmarks import frontiers, goals, measurements, memory, peers, scaling, stages
-from logofair.cli.console import page
 from logofair.progress import no_progress
 
 pytestmark = pytest.mark.tool
@@ -108,7 +108,7 @@ def results():
 
 
 def test_the_page_shows_multiples_beside_goals(capsys):
-    command.show(results(), page())
+    command.show(results(), Console())
     shown = capsys.readouterr().out
     assert "4 met" in shown
     assert "scikit-learn, sigmoid" in shown
@@ -123,9 +123,9 @@ def test_the_page_shows_multiples_beside_goals(capsys):
 
 
 def test_goals_alone_are_those_of_the_whole_page(capsys):
-    goals.show_goals(results(), page())
+    goals.show_goals(results(), Console())
     alone = capsys.readouterr().out
-    command.show(results(), page())
+    command.show(results(), Console())
     assert capsys.readouterr().out.startswith(alone)
 
 

@@ -7,11 +7,11 @@ import polars
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.text import Text
 
-from logofair.cli.console import lined, notes, page, print_page
+from logofair.cli.console import show, showing_progress
 from logofair.cli.group import LazyGroup, cli
 from logofair.columns.harmless import harmless
+from logofair.words.sections import Page, Paragraph, Table
 
 NASTY = "no\x1b[2Jrth\x9b31m\x07\r\u202ex"
 
@@ -23,11 +23,16 @@ def test_only_tabs_and_line_feeds_are_left_of_control_characters(text):
     assert harmless(shown) == shown
 
 
-def test_tables_notes_and_text_of_a_page_are_harmless(capsys):
-    print_page([lined([["name", NASTY], [NASTY, "1"]]), notes([(NASTY, NASTY)]), Text(NASTY), NASTY], page())
-    printed = capsys.readouterr().out
-    assert "\\x1b[2J" in printed
-    assert not set(printed) & set("\x1b\x9b\x07\r\u202e")
+def test_pages_parts_and_progress_are_harmless(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    show(Page("Report", NASTY, table=Table(NASTY, ("name", NASTY), ((NASTY, "1"),), "lr"), beside=(Paragraph(NASTY),)))
+    with showing_progress() as progress:
+        assert list(progress([1, 2], NASTY, 2)) == [1, 2]
+    printed = capsys.readouterr()
+    assert "\\x1b[2J" in printed.out
+    assert "\\x1b[2J" in printed.err
+    assert not set(printed.out) & set("\x1b\x9b\x07\r\u202e")
+    assert not set(printed.err) & set("\x9b\x07\u202e")  # progress moves the cursor itself
 
 
 def test_what_any_command_prints_is_harmless_and_so_are_errors():

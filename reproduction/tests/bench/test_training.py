@@ -9,12 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 pytest.importorskip("torch")
 
 import torch
 
-from logofair.cli.console import page
 from reproduction.bench import training as training_bench
 
 pytestmark = pytest.mark.training
@@ -54,7 +54,7 @@ def a_case(**change):
 
 
 def shown(found, capsys):
-    training_bench.show_training(found, page())
+    training_bench.show_training(found, Console())
     return " ".join(capsys.readouterr().out.split())
 
 

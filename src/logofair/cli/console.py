@@ -1,36 +1,34 @@
-"""What commands print with: a page on standard output, progress on standard error, tables, notes and figures."""
+"""What commands print with: a page on standard output, progress on standard error."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich import box
 from rich import progress as bars
 from rich.console import Console, ConsoleOptions
 from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
-from rich.table import Table
 
 from logofair.cli.group import unfiltered
 from logofair.columns.harmless import harmless
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
-    from logofair.words.sections import Page
+    from logofair.words.sections import Page, Part
 
 _T = TypeVar("_T")
 
 _WIDTH = 80
 
 
-class _Page(Console):
-    """A console that obeys no control character in the text it is given."""
+class _Progress(Console):
+    """Standard error, on which text is written as it is and not as a terminal would obey it."""
 
     def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render something to text and its styles."""
@@ -38,17 +36,10 @@ class _Page(Console):
             yield part if part.control else Segment(harmless(part.text), part.style)
 
 
-def page() -> Console:
-    """Standard output, 80 columns wide whatever it is connected to, narrower only in a narrower terminal."""
-    console = _Page(file=unfiltered(sys.stdout), highlight=False, markup=False, emoji=False)
-    console.width = min(console.width, _WIDTH) if console.is_terminal else _WIDTH
-    return console
-
-
 @contextmanager
 def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
     """Show progress on standard error while work goes on; silent if asked or where no terminal shows it."""
-    console = _Page(file=unfiltered(sys.stderr))
+    console = _Progress(file=unfiltered(sys.stderr))
     if quiet or not console.is_terminal:
         yield no_progress
         return
@@ -69,12 +60,9 @@ def showing_progress(*, quiet: bool = False) -> Iterator[Progress]:
         yield progress
 
 
-def print_page(parts: Sequence[Any], console: Console) -> None:
-    """Print parts one after another, without the spaces that would fill lines up to the page's width."""
-    with console.capture() as captured:
-        for part in parts:
-            console.print(part)
-    console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+def print_parts(*parts: Part) -> None:
+    """Print parts of a page, a blank line between them."""
+    click.echo("\n\n".join("\n".join(part.text_lines(_WIDTH)) for part in parts))
 
 
 _COLOURS = {"MET": "green", "EXCEEDED": "red", "UNCLEAR": "yellow"}
@@ -86,50 +74,14 @@ def show(shown: Page, *, as_json: bool = False, verbose: bool = False, **first: 
     if as_json:
         print_json(first | shown.values)
         return
-    console = page()
-    text = shown.text(verbose=verbose, width=console.width)
+    console = Console(file=unfiltered(sys.stdout))  # 80 columns, whatever it is connected to but a narrower terminal
+    text = shown.text(verbose=verbose, width=min(console.width, _WIDTH) if console.is_terminal else _WIDTH)
+    text = harmless(text)
     if console.is_terminal and not console.no_color:
-        text = _STATES.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0].upper()]), harmless(text))
-        console.file.write(text)
-        return
-    console.file.write(harmless(text))
+        text = _STATES.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0].upper()]), text)
+    console.file.write(text)
 
 
 def print_json(values: Any) -> None:
     """Print plain values as JSON."""
     click.echo(json.dumps(values, indent=2, allow_nan=False))
-
-
-def notes(lines: Iterable[tuple[str, str]]) -> Table:
-    """Sentences, each beside the word it explains."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for line in lines:
-        table.add_row(*line)
-    return table
-
-
-def grid(*headers: str, left: int = 1, padding: int = 2) -> Table:
-    """An empty table whose first columns are text and the others figures."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))
-    for place, header in enumerate(headers):
-        text = place < left
-        table.add_column(header, justify="left" if text else "right", overflow="fold", no_wrap=not text)
-    return table
-
-
-def lined(lines: Sequence[Sequence[str]]) -> Table:
-    """A table of these lines, the first its head."""
-    head, *others = lines
-    table = grid(*head)
-    for line in others:
-        table.add_row(*line)
-    return table
-
-
-def titled(title: str, sentences: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Sentences, the first beside a title."""
-    for sentence in sentences:
-        yield title, sentence
-        title = ""

@@ -10,6 +10,7 @@ import click
 from logofair.cli.group import LazyGroup
 from logofair.cli.options import examples, force_option, json_option, number_option, one_of, path_option, such_that
 from logofair.errors import InputError
+from logofair_reproduction.commands import titled
 
 # Those of the catalogue, so that help need not import it.
 NAMES = ("adult", "enem", "celeba", "acs", "generated")
@@ -47,19 +48,21 @@ data = LazyGroup(
 @json_option()
 def list_all(cache: Path | None, as_json: bool) -> None:
     """List the data sets, their terms, and whether they are prepared."""
-    from logofair.cli.console import grid, notes, page, print_json, print_page
+    from logofair.cli.console import print_json, print_parts
+    from logofair.words.sections import Facts, Table
 
     found = [_known(name, cache) for name in NAMES]
     if as_json:
         print_json(found)
         return
-    table = grid("name", "what it is", "rows", "ready", left=2)
+    lines = []
     for entry in found:
         ready = "built in" if entry["folder"] is None else "yes" if entry["ready"] else "no"
-        table.add_row(entry["name"], entry["title"], f"{entry['rows']:,}" if entry["rows"] else "", ready)
+        lines.append((entry["name"], entry["title"], f"{entry['rows']:,}" if entry["rows"] else "", ready))
     faults = [("Fault", entry["fault"]) for entry in found if entry["fault"] is not None]
     advice = "logofair data describe NAME says more, and where to get files."
-    print_page([table, "", notes([*faults, ("Next", advice)])], page())
+    table = Table("Data sets", ("name", "what it is", "rows", "ready"), tuple(lines), "llrl")
+    print_parts(table, Facts((*faults, ("Next", advice))))
 
 
 def _known(name: str, cache: Path | None) -> dict[str, Any]:
@@ -96,7 +99,8 @@ def describe(name: str, cache: Path | None, as_json: bool) -> None:
 
     Where it needs files and is not prepared yet, says how to get them.
     """
-    from logofair.cli.console import notes, page, print_json, print_page, titled
+    from logofair.cli.console import print_json, print_parts
+    from logofair.words.sections import Facts, Paragraph
 
     found = _known(name, cache)
     if found["fault"] is not None:
@@ -105,7 +109,7 @@ def describe(name: str, cache: Path | None, as_json: bool) -> None:
         print_json(found)
         return
     natural, steps = found["natural_sites"], enumerate(found["where"], start=1)
-    lines = [
+    lines = (
         ("Sites", "none natural: deal the rows to sites" if natural is None else f"each {natural} is one"),
         ("Groups by", ", ".join(found["sensitive"]) or "any attribute of the files; Pale_Skin by default"),
         *((word, found[word.lower()]) for word in ("Model", "Licence")),
@@ -113,8 +117,8 @@ def describe(name: str, cache: Path | None, as_json: bool) -> None:
         *titled("Harms", found["known_harms"]),
         *titled("Note", found["notes"]),
         *titled("Get it", () if found["ready"] else (f"{place}. {step}" for place, step in steps)),
-    ]
-    print_page([f"{name}: {found['title']}. {found['summary']}", "", notes(lines)], page())
+    )
+    print_parts(Paragraph(f"{name}: {found['title']}. {found['summary']}"), Facts(lines))
 
 
 @click.command(
@@ -138,7 +142,8 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
     Reads files of any size in batches, says how many rows were kept and why the
     others were not, and leaves the official files as they are.
     """
-    from logofair.cli.console import grid, notes, page, print_page, showing_progress, titled
+    from logofair.cli.console import print_parts, showing_progress
+    from logofair.words.sections import Facts
 
     with showing_progress() as progress:
         from logofair_reproduction.datasets.catalogue import CATALOGUE
@@ -153,9 +158,7 @@ def prepare(name: str, source: Path, cache: Path | None, force: bool, **choices:
         if given and name != "celeba":
             raise click.UsageError(f"--{', --'.join(given)}: of images, for celeba alone; leave it out for {name}")
         counts = entry.prepare(source, folder, progress=progress, **given)
-    table = grid(name, "count", left=1)
-    for what, count in counts.items():
-        table.add_row(what, f"{count:,}")
+    table = Facts(tuple((f"{count:,}", what) for what, count in counts.items()))
     lines = [*titled("Note", check_about(folder, name).get("notes", ())), ("Lies in", str(folder))]
     next_command = f"logofair data describe {name}{cache_option(name, folder)}"
-    print_page([table, "", notes([*lines, ("Next", next_command)])], page())
+    print_parts(table, Facts((*lines, ("Next", next_command))))

@@ -12,7 +12,7 @@ import click
 
 from logofair.cli.options import examples, name_option, number_option, path_option, such_that, together
 from logofair.errors import InputError
-from logofair_reproduction.commands import need_torch
+from logofair_reproduction.commands import need_torch, titled
 
 if TYPE_CHECKING:
     from logofair.progress import Progress
@@ -91,8 +91,9 @@ def reproduce(
         return
     if show and (given := [name for name, value in part.items() if value]):
         raise InputError(f"--show: writes all results of --out again, so --{given[0]} changes nothing; leave it out.")
-    from logofair.cli.console import notes, page, print_page, showing_progress, titled
+    from logofair.cli.console import print_parts, showing_progress
     from logofair.words.phrases import counted
+    from logofair.words.sections import Facts
 
     try:
         with showing_progress() as progress:
@@ -116,7 +117,7 @@ def reproduce(
         lines += titled("Left out", (f"{name}, which is not prepared: {how}" for name, how in ran.missing.items()))
     if tables:
         lines.append(("Files", f"{out / 'page.html'}; beside it tables.md, results.jsonl"))
-    print_page([notes(lines)], page())
+    print_parts(Facts(tuple(lines)))
     if ran is not None and ran.failed:
         (case, reason), *others = ran.failed
         first = f"{case.experiment}, {case.method} on {case.split.name}: {' '.join(reason.split())}"
@@ -126,15 +127,18 @@ def reproduce(
 
 def _list(names: Sequence[str]) -> None:
     """Print the experiments that are named, or all: what they are about, data sets, methods, and how many cases."""
-    from logofair.cli.console import grid, page, print_page
+    from logofair.cli.console import print_parts
+    from logofair.words.sections import Facts, Paragraph
     from logofair_reproduction.experiments.experiment import load_experiment
 
-    table = grid("name", "what it is", "data", "cases", left=3)
+    lines = []
     for name in _experiments(names):
         parts = load_experiment(name)
         data, cases = (part.splits[0].data for part in parts), sum(1 for part in parts for _ in part.cases())
-        table.add_row(name, parts[0].title, ", ".join(data), f"{cases:,}")
-    print_page([table, "", "Run one: logofair reproduce NAME --quick; all of them: logofair reproduce all"], page())
+        lines.append((name, f"{parts[0].title}; {cases:,} cases of {', '.join(data)}"))
+    print_parts(
+        Facts(tuple(lines)), Paragraph("Run one: logofair reproduce NAME --quick; all of them: logofair reproduce all")
+    )
 
 
 def _experiments(names: Sequence[str]) -> list[str]:

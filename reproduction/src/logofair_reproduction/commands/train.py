@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.text import Text
 
 from logofair.cli.options import (
     examples,
@@ -28,8 +27,6 @@ from logofair_reproduction.commands import need_torch
 from logofair_reproduction.commands.data import NAMES
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from logofair.auditing import Audit
     from logofair.auditing.measure import Measured
     from logofair_reproduction.experiments.scores import SplitData
@@ -112,7 +109,7 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
     natural = options["partition"] == "natural"
     if natural and options["alpha"] is not None:
         raise InputError("--alpha: natural sites are not dealt by chance; leave it out.")
-    from logofair.cli.console import page, print_json, showing_progress
+    from logofair.cli.console import print_json, showing_progress
 
     need_torch()
     with showing_progress(quiet=as_json) as progress:
@@ -164,13 +161,14 @@ def train(out: Path, force: bool, as_json: bool, cache: Path | None, device: str
         settings = {**wanted, **split_options, "sites": n_sites, "alpha": alpha, "rounds": rounds, "setting": setting}
         print_json({"out": str(out), "settings": settings, "rows": sizes, "test": measured.as_dict()})
     else:
-        _show(rows, measured, options["notion"], f"{method}, {rounds:,} rounds, seed {options['seed']}", out, page())
+        _show(rows, measured, options["notion"], f"{method}, {rounds:,} rounds, seed {options['seed']}", out)
 
 
-def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, console: Console) -> None:
+def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path) -> None:
     """Print what was trained on what, how it does on the test rows, and what to type next."""
-    from logofair.cli.console import notes, print_page
+    from logofair.cli.console import print_parts
     from logofair.words.phrases import counted, points
+    from logofair.words.sections import Facts
 
     sizes, name = {part: places.size for part, places in rows.parts.items()}, shlex.quote(str(out))
     n_sites = len(set(rows.rows("train").sites.tolist()))
@@ -193,7 +191,8 @@ def _show(rows: SplitData, test: Audit, notion: str, trained: str, out: Path, co
         f"{columns} \\",
         "    --where part=calibration --test-where part=test --out policy.json",
     ]
-    print_page([notes(figures), "", "Next:", *map(Text, commands)], console)
+    print_parts(Facts(tuple(figures)))
+    click.echo("\n".join(["", "Next:", *commands]))
 
 
 def _points(gap: Measured | None) -> str:
