@@ -250,9 +250,9 @@ class Requirements:
         accepted, rejected = costs.wrongly_accepted, costs.wrongly_rejected
         pairs = np.broadcast_to(np.column_stack([accepted, rejected]), (at.size, 2))
         for pair in np.unique(pairs, axis=0):
-            gain = Rate("gain", -float(pair[0]), float(pair.sum()), (1.0, 0.0))
+            gain = Rate("gain over rejecting all", -float(pair[0]), float(pair.sum()), (1.0, 0.0))
             here = at & (pairs == pair).all(axis=1)
-            yield Holding(item, Combination("gain", ((1.0, gain, None),)), None, here, bounds)
+            yield Holding(item, Combination(gain.name, ((1.0, gain, None),)), None, here, bounds)
 
     def _at(self, item: Requirement, side: str) -> Booleans:
         """At which sites a requirement holds on a side; over all sites it is one place."""

@@ -82,9 +82,9 @@ def check(required: Required) -> bool:
     return True
 
 
-def in_a_federation(seed, forms=7):
+def in_a_federation(seed, forms=7, about=None):
     """A random problem of sentences, of those that a federation knows."""
-    required = Required.spoken(seed, forms)
+    required = Required.spoken(seed, forms, about)
     items = [item for item in required.items if item.bound != "today" or item.measure not in ("gap", "ratio")]
     return replace(required, items=items)
 
@@ -95,9 +95,8 @@ def with_precision(seed):
 
 
 def with_losses(seed):
-    """One in which sites may lose no more than so much, now and then."""
-    required = in_a_federation(seed, forms=9)
-    return replace(required, items=[item for item in required.items if not (item.is_loss and item.scope.is_global)])
+    """One in which sites, or all together, may lose no more than so much."""
+    return in_a_federation(seed, forms=9, about=8)
 
 
 def with_costs_of_sites(seed):
@@ -115,7 +114,7 @@ def with_costs_of_sites(seed):
         # 24: a difference that may be below 0; 111: a ceiling of today
         *((in_a_federation, range(first, first + 6), 3) for first in (0, 6, 20, 107)),
         (with_precision, range(8), 5),
-        (with_losses, range(8), 5),
+        *((with_losses, range(first, first + 6), 3) for first in (0, 6)),
         *((with_costs_of_sites, range(first, first + 4), 2) for first in (40, 44)),
     ],
 )
@@ -284,12 +283,34 @@ def test_secure_sums_know_precision_over_all_sites_and_refuse_it_inside_them():
         make_plan(require="precision of everyone >= 0.8 per site", secure=True, **settings)
 
 
+def test_a_loss_over_all_sites_is_limited_with_secure_sums_as_well():
+    asked = ["selection rate gap <= 0.3 per site", "accuracy loss <= 0.02 overall", "selection rate gap <= 0.1 overall"]
+    sites, settings = federation((60, 50, 40, 45)), {"groups": [0, 1], "calibration": "none", "trials": 16}
+    settings |= {"run": "a", "pooling": "none", "smallest_cell": 1}
+    done = run(make_plan(require=asked, **settings), sites)
+    together = central(sites, {"require": asked, "local_tolerance": None, "global_tolerance": None})
+    (lost,) = (each.after for each in together.proved if each.requirement.is_loss)
+    assert done.result.accuracy == pytest.approx(together.certificate.primal, abs=1e-5)
+    free = central(sites, {"local_tolerance": None, "global_tolerance": None}).certificate.primal
+    assert free - done.result.accuracy == pytest.approx(lost, abs=1e-5)
+    assert lost <= 0.02 + 1e-9
+    masked = run_apart(make_plan(require=asked, secure=True, **settings), sites, identities(sites)).result
+    assert masked.holds
+    assert masked.accuracy == pytest.approx(done.result.accuracy, abs=1e-4)
+    with pytest.raises(InfeasibleError, match=r"conflict.*'accuracy loss <= 0 overall' would have to be at least"):
+        run(make_plan(require=["accuracy loss <= 0 overall", asked[2]], **settings), sites)
+
+
 def test_a_federation_limits_losses_inside_sites_and_says_where_it_cannot():
     settings = {"groups": [0, 1], "calibration": "none", "run": "a"}
-    with pytest.raises(InputError, match="in a federation losses are limited inside sites"):
-        make_plan(require="accuracy loss <= 0.1 overall", **settings)
-    with pytest.raises(InputError, match="with secure sums no loss is limited"):
+    with pytest.raises(InputError, match="with secure sums no loss is limited inside sites"):
         make_plan(require="accuracy loss <= 0.1 per site", secure=True, **settings)
+    with pytest.raises(InputError, match="costs differ between sites; limit the cost loss per site"):
+        make_plan(require="cost loss <= 0.1 overall", costs=(1, 3), site_costs={"north": (2, 5)}, **settings)
+    with pytest.raises(InputError, match="without costs= rules are judged by accuracy"):
+        make_plan(require="cost loss <= 0.1 per site", **settings)
+    priced = make_plan(require="cost loss <= 0.1 overall", costs=(1, 3), **settings)
+    assert "a site's own cannot take their place" in SiteLimits(costs=(1, 2)).objection(priced, "north")
     asked = ["selection rate gap <= 0.1 per site", "accuracy loss from unconstrained <= 0 per site"]
     with pytest.raises(InfeasibleError, match="what is required inside sites cannot be met at some site"):
         run(make_plan(require=asked, pooling="none", **settings), federation((60, 50, 40)))

@@ -17,7 +17,7 @@ from logofair.columns.segments import Booleans
 from logofair.errors import InfeasibleError
 from logofair.federation.plan import Plan, strictest
 from logofair.notions import Rate
-from logofair.requirement import TODAY, People, Requirement
+from logofair.requirement import People, Requirement
 from logofair.requirements import Combination, Holding, conflict_sentence
 from logofair.solvers.decomposition import Decomposition, TriedPrices
 from logofair.solvers.limits import Limits, Regions, gap_of
@@ -75,11 +75,12 @@ class GlobalRequirements:
         for each in over_all.required:
             if each.measure in ("gap", "ratio"):
                 continue
-            (of, unit), bound = each.of.normalised(), each.requirement.bound
+            (of, unit), bound, of_today = each.of.normalised(), each.requirement.bound, bool(np.isnan(each.bounds[0]))
             if isinstance(bound, People):
                 value = np.asarray(bound.number / self.mass.sum())
             else:
-                value = self._today(each) if bound == TODAY else np.asarray(each.bounds[0])
+                value = self._today(each) if of_today else np.asarray(each.bounds[0])
+                value = value - float(bound) if each.requirement.is_loss else value
             own: int | slice
             if isinstance(of, Combination):
                 k, own, value = len(over_all.group_rates) + terms.index(of.terms), 0, value * unit
@@ -87,13 +88,13 @@ class GlobalRequirements:
                 k, own = over_all.group_rates.index(of), slice(None) if each.group is None else each.group
                 value = np.broadcast_to(value, self.mass.shape)[own]
             given = self.relaxation.get(each.requirement, 0.0) * unit
-            given = np.inf if bound == TODAY and self.today is None else given  # nobody knows it here
+            given = np.inf if of_today and self.today is None else given  # nobody knows it here
             low, high = of.ends  # what gives way by more than that gives way altogether
-            if each.requirement.relation in (">=", "=") or low < 0.0:
-                least = value - given if each.requirement.relation in (">=", "=") else low
+            if each.relation in (">=", "=") or low < 0.0:
+                least = value - given if each.relation in (">=", "=") else low
                 found.least[0, own, k] = np.maximum(found.least[0, own, k], np.maximum(least, low))
-            if each.requirement.relation in ("<=", "=") or high > 1.0:
-                most = value + given if each.requirement.relation in ("<=", "=") else high
+            if each.relation in ("<=", "=") or high > 1.0:
+                most = value + given if each.relation in ("<=", "=") else high
                 found.most[0, own, k] = np.minimum(found.most[0, own, k], np.minimum(most, high))
         least, most = np.where(self.defined, found.least, -np.inf), np.where(self.defined, found.most, np.inf)
         return replace(found, least=least, most=most)

@@ -171,6 +171,8 @@ class SiteLimits:
         elif self.costs is not None and any(own > most for own, most in zip(self.costs, largest, strict=True)):
             own, theirs = (f"{accepted:g} and {rejected:g}" for accepted, rejected in (self.costs, largest))
             yield f"its costs are {theirs} at most, and this site's own, {own}, are larger"
+        elif self.costs is not None and any(item.is_loss and item.scope.is_global for item in plan.require):
+            yield "it limits what is lost over all sites, at its own costs; a site's own cannot take their place"
         elif self.costs is None and not plan.has_costs(site):
             yield "it says what errors cost at other sites, and not at this one"
 

@@ -133,8 +133,9 @@ class _OverAll:
         group_rates = dict.fromkeys(rate.normalised()[0] for rate in (*(each.rate for each in compared), *limited))
         combined = [each.of.normalised()[0] for each in required if isinstance(each.of, Combination)]
         combinations = tuple({each.terms: each for each in reversed(combined)}.values())[::-1]
-        of_today = [each.requirement for each in required if each.requirement.bound == TODAY]
-        today = (rate.normalised()[0] for item in of_today for rate in item.rates or (KNOWN_RATES["selection rate"],))
+        of_today = [each.of for each in required if np.isnan(each.bounds).any()]
+        several = ((of,) if isinstance(of, Rate) else [rate for _, rate, _ in of.terms] for of in of_today)
+        today = (rate.normalised()[0] for rates in several for rate in rates)
         return cls(
             required,
             compared,
@@ -292,11 +293,8 @@ class Plan:
         for item in self.require:
             if item.measure in ("gap", "ratio") and item.bound == TODAY:
                 raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
-            if item.is_loss and item.scope.is_global:
-                raise InputError(
-                    f"require: {str(item)!r}: in a federation losses are limited inside sites, since messages do not "
-                    "hold what the unconstrained rule gains over all; write 'per site', or limit the gaps less."
-                )
+        for sites in ((), self.named_sites or ("a site",)):  # a loss is of what is best, and of one cost over all
+            _ = self.requirements(sites).holding
         _check_choices(self)
         if self.secure or self.privacy is not None:  # a prior would be a second look at the rows, and hold single ones
             object.__setattr__(self, "pooling", "none")
@@ -597,8 +595,8 @@ def _check_choices(plan: Plan) -> None:
         ),
         (
             secure and any(item.is_loss for item in plan.inside.required),
-            "require: with secure sums no loss is limited: it may leave most sites no choice but their own best rule, "
-            "so that what changes in a total is that of the others; leave out secure sums, or limit the gaps less.",
+            "require: with secure sums no loss is limited inside sites: it may leave most of them no choice but their "
+            "own best rule, so that what changes in a total is that of the others; write 'overall'.",
         ),
         (
             solver is not None and not (required.only_gaps and required.costs is None),
