@@ -72,7 +72,7 @@ def test_list_tells_which_data_sets_are_prepared(tmp_path: Path, official: Path)
 
 def test_prepare_says_what_was_kept_and_dropped_and_where_it_lies(tmp_path: Path, official: Path) -> None:
     output = words_of("prepare", "acs", "--from", official, "--cache", tmp_path / "caches")
-    assert "rows read 3 dropped: aged 16 or younger 1" in output
+    assert "3 rows read 1 dropped: aged 16 or younger" in output
     assert "rows kept 2" in output
     assert f"logofair data describe acs --cache {tmp_path / 'caches'}".replace(" ", "") in output.replace(" ", "")
     assert (tmp_path / "caches" / "acs" / "rows.parquet").is_file()
@@ -100,7 +100,7 @@ def test_a_prepared_data_set_is_replaced_only_by_force(tmp_path: Path, official:
     arguments = ("prepare", "acs", "--from", official, "--cache", tmp_path)
     words_of(*arguments)
     assert refused(*arguments) == f"logofair: {tmp_path / 'acs'}: acs is prepared already; add --force to replace it."
-    assert "rows kept 2" in words_of(*arguments, "--force")
+    assert "2 rows kept" in words_of(*arguments, "--force")
 
 
 @pytest.mark.parametrize("damage", ["about", "rows"])
