@@ -73,7 +73,7 @@ def test_list_tells_which_data_sets_are_prepared(tmp_path: Path, official: Path)
 def test_prepare_says_what_was_kept_and_dropped_and_where_it_lies(tmp_path: Path, official: Path) -> None:
     output = words_of("prepare", "acs", "--from", official, "--cache", tmp_path / "caches")
     assert "3 rows read 1 dropped: aged 16 or younger" in output
-    assert "rows kept 2" in output
+    assert "2 rows kept" in output
     assert f"logofair data describe acs --cache {tmp_path / 'caches'}".replace(" ", "") in output.replace(" ", "")
     assert (tmp_path / "caches" / "acs" / "rows.parquet").is_file()
 
