@@ -10,7 +10,6 @@ import difflib
 import operator
 from collections.abc import Hashable, Iterable, Sized
 from itertools import islice
-from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -223,17 +222,6 @@ def positive_number(value: Any, where: str, most: float) -> float:
         raise InputError(f"{where}: expected a number above 0, got {shown(value)}.") from None
     if isinstance(value, bool | str) or not 0.0 < number <= most:
         raise InputError(f"{where}: got {shown(value)}; pass a number above 0 and at most {most:g}.")
-    return number
-
-
-def not_negative(value: Any, where: str) -> float:
-    """Return a finite number of at least 0."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = np.nan
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= number < np.inf:
-        raise InputError(f"{where}: got {shown(value)}; pass a number of at least 0.")
     return number
 
 

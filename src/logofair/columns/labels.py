@@ -301,7 +301,8 @@ def _distinct(rows: npt.NDArray[Any] | list[Any], where: str) -> tuple[Integers,
         return _distinct_by_pandas(rows, where) if isinstance(rows, np.ndarray) else None
     else:
         rows = np.fromiter(rows, dtype=object, count=len(rows)) if isinstance(rows, list) else rows
-        found = distinct_rows(object_words(rows))
+        identities = np.frombuffer(np.ascontiguousarray(rows), dtype=np.uintp).reshape(-1, 1)
+        found = distinct_rows(identities)
     return None if found is None else (found[0], rows[found[1]])
 
 
@@ -349,11 +350,6 @@ def text_words(texts: npt.NDArray[np.str_]) -> _Words:
     for first in range(0, texts.size, PIECE):
         packed[first : first + PIECE, :width] = characters[first : first + PIECE]
     return packed.view(np.uint64)
-
-
-def object_words(objects: npt.NDArray[np.object_]) -> _Words:
-    """The identity of each object of an array."""
-    return np.frombuffer(np.ascontiguousarray(objects), dtype=np.uintp).reshape(-1, 1)
 
 
 def distinct_rows(words: _Words) -> tuple[Integers, Indices] | None:

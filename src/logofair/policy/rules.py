@@ -64,13 +64,16 @@ class RuleTable:
     def __getitem__(self, number: int) -> RuleRow:
         if not -len(self) <= number < len(self):
             raise IndexError(number)
-        site, group = divmod(number % len(self), len(self.policy.groups))
-        name = self.policy.groups[group]
-        bands = bands_of(self.policy, site, group)
-        return RuleRow(self.policy.sites[site], name, bands, str(name) in self.policy.too_small)
+        return self.of(*divmod(number % len(self), len(self.policy.groups)))
 
     def __iter__(self) -> Iterator[RuleRow]:
         return (self[number] for number in range(len(self)))
+
+    def of(self, site: int, group: int) -> RuleRow:
+        """The rule of a site and group by their numbers; site -1 stands for those that the policy does not know."""
+        name = self.policy.groups[group]
+        where = None if site < 0 else self.policy.sites[site]
+        return RuleRow(where, name, bands_of(self.policy, site, group), str(name) in self.policy.too_small)
 
     def __str__(self) -> str:
         from logofair.words.explained import rules_text

@@ -154,10 +154,7 @@ def _policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) 
 
 def _rules(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -> list[RuleRow]:
     """The rules of some groups at some sites; site -1 stands for those that the policy does not know."""
-    names = [*policy.sites, None]
-    few = [str(group) in policy.too_small for group in policy.groups]
-    places = ((site, group) for site in sites for group in groups)
-    return [RuleRow(names[s], policy.groups[g], bands_of(policy, s, g), few[g]) for s, g in places]
+    return [policy.rules.of(site, group) for site in sites for group in groups]
 
 
 def _accepted_from(bands: Sequence[Band]) -> str:

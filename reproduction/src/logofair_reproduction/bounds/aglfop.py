@@ -17,13 +17,14 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 from scipy.special import rel_entr
 
-from logofair.columns.checks import Floats, not_negative
+from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
 from logofair.errors import SolverError
 from logofair.solvers.certificate import LARGEST_OPTIMALITY_GAP
 from logofair.solvers.joint import HIGHS
 from logofair_reproduction.bounds.oracle import AccuracyBound, GapBound, gap_bound
 from logofair_reproduction.bounds.table import LabelTable
+from logofair_reproduction.checks import not_negative
 
 _FROM_THE_EDGE = 1e-12  # how far from accepting or rejecting a group entirely, where a tangent would be vertical
 _ROUNDING = 1e-14  # information of rates that are equal up to rounding

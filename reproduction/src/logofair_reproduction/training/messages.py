@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from logofair.auditing.measure import Tally
 from logofair.auditing.result import Side
-from logofair.columns.checks import Floats, Label, not_negative
+from logofair.columns.checks import Floats, Label
 from logofair.datasets.table import chosen
 from logofair.notions import Notion
 from logofair.records import Family
+from logofair_reproduction.checks import not_negative
 
 Vector: TypeAlias = npt.NDArray[np.floating[Any]]  # all parameters of a network, one after another
 # What the rates of a notion are conditioned on: None (all rows), label 1 or label 0.

@@ -14,8 +14,9 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 from scipy.special import softmax
 
-from logofair.columns.checks import Floats, not_negative, positive_number, whole_number
+from logofair.columns.checks import Floats, positive_number, whole_number
 from logofair.notions import DEMOGRAPHIC_PARITY, Notion
+from logofair_reproduction.checks import not_negative
 from logofair_reproduction.training.balance import conditions, updated_ratios
 from logofair_reproduction.training.messages import (
     ClientMeasures,
