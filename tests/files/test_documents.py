@@ -141,8 +141,8 @@ def test_other_json_is_refused(data, tmp_path):
 def test_a_newer_file_asks_for_an_upgrade_whatever_else_it_holds(version, tmp_path):
     newer = {"format": FORMAT, "version": version, "rounds": "in some new form"}
     (tmp_path / "run.json").write_text(json.dumps(newer))
-    told = f"written by a newer version (file {version}, known 2); upgrade logofair."
-    assert refused(tmp_path / "run.json") == told
+    sentence = f"written by a newer version (file {version}, known 2); upgrade logofair."
+    assert refused(tmp_path / "run.json") == sentence
 
 
 @pytest.mark.parametrize(
