@@ -46,7 +46,7 @@ class Part:
         seen = {a: self.sexes[:, a] for a in range(self.sexes.shape[1])}
         return {"sites": self.sites, "group_probabilities": seen}
 
-    def beside(self, other: Part) -> tuple[Floats, Any, Any]:
+    def beside(self, other: Part) -> tuple[Any, ...]:
         """Features, labels and groups of these rows and others."""
         pairs = (self.features, other.features), (self.rows.labels, other.rows.labels)
         features, labels = (np.concatenate(pair) for pair in pairs)

@@ -97,6 +97,9 @@ REFUSED = [
     (("fit", "fit.csv", *FIT, "--out", "none.json", "--notion", "equalized_odds"), "counts by label"),
     (("fit", "fit.csv", *FIT, "--out", "none.json", "--test", "new.csv"), "--group: not given"),
     (("fit", "fit.csv", *FIT, "--out", "none.json", "--confidence", "0.9"), "promises rest"),
+    (("frontier", "fit.csv", *FIT, "--group", "sex"), "--group-probability'; policies that may not look at groups are"),
+    (("federate", "simulate", "fit.csv", *SEEN), "are fitted by logofair fit, on one machine."),
+    (("federate", "simulate", "fit.csv", "--objective", "gap"), "is searched by logofair fit"),
     (("apply", "policy.json", "new.csv", "--group", "sex", "--id", "id", "--out", "none.csv"), "may not look"),
     (
         ("apply", "policy.json", "missing.csv", "--id", "id", "--out", "none.csv"),

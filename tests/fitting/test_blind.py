@@ -166,6 +166,14 @@ def test_a_test_counts_true_groups_and_tells_how_far_probabilities_are_off(peopl
     json.dumps(tested.as_dict())
 
 
+def test_error_rates_counted_by_probability_are_compared_with_true_ones(people):
+    solution = people.fit(notion="equal_opportunity")
+    chance = solution.policy.probabilities(people.scores, sites=people.site, group_probabilities=people.table)
+    true = {group: chance[(people.sex == group) & (people.labels == 1)].mean() for group in people.table}
+    off = max(abs(np.average(chance, weights=seen * people.labels) - true[a]) for a, seen in people.table.items())
+    assert solution.as_dict()["off_by_probability"] == {"calibration rows": pytest.approx(off, abs=1e-9)}
+
+
 def test_costs_weights_and_requirements_of_other_forms_hold(people):
     weight = np.random.default_rng(1).integers(1, 4, len(people.sex)).astype(float)
     require = ["selection rate ratio >= 0.9 overall", "accepted <= 0.4 overall", "selection rate >= 0.3 at west"]

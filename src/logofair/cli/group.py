@@ -40,6 +40,10 @@ _COMMANDS = {
 
 
 # Which extra brings a package that not every installation has, for commands that find it missing on their way.
+_OF_FIT_ALONE = {
+    "--group-probability": "; policies that may not look at groups are fitted by logofair fit, on one machine",
+    "--objective": "; the smallest gap at a given cost is searched by logofair fit; a frontier shows what limits cost",
+}
 _EXTRAS = {
     "cryptography": "secure",
     "flwr": "flower",
@@ -152,8 +156,9 @@ def _sentence(error: click.ClickException) -> str:
     # A missing option has no message of its own, only what click makes of it.
     message = (error.message or error.format_message()).rstrip(".")
     if isinstance(error, click.NoSuchOption):
-        near = f" (did you mean {error.possibilities[0]!r}?)" if error.possibilities else ""
-        message = f"no option {error.option_name!r}{near}"
+        name, why = error.option_name, _OF_FIT_ALONE.get(error.option_name, "")
+        near = f" (did you mean {error.possibilities[0]!r}?)" if error.possibilities and not why else ""
+        message = f"no option {name!r}{near}{why}"
     advice = "" if ";" in message else f"; see {path} --help"
     return f"{path}: {message[:1].lower()}{message[1:]}{advice}."
 

@@ -127,7 +127,9 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
     later = cache(over_all)
     by_probability = {}
     if sight.groups_known:
-        off = difference_by_probability(chance, away.seen, rows.groups.codes[order], away.mass)
+        rates = dict.fromkeys((*requirements.rates_of("local"), *requirements.rates_of("global")))
+        positives, groups = None if rows.labels is None else away.values, rows.groups.codes[order]
+        off = difference_by_probability(rates, chance, away.seen, groups, away.mass, positives)
         by_probability[CALIBRATION_ROWS] = off
     pooling = PoolingInfo(strength=None if fitted.held_out is None else fitted.strength)
     return SolvedAway(

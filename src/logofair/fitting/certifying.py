@@ -297,7 +297,7 @@ def _outcomes(
             yield Outcome(
                 item,
                 None if item.scope.is_global else counted.sites[place],
-                value_of(float(limits[worst])),
+                float(item.bound) if item.is_loss else value_of(float(limits[worst])),  # type: ignore[arg-type]
                 before=None,
                 after=None,
                 low=end if item.relation == ">=" else None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ class Away:
     """What a fit of rules that may not look at groups knows besides.
 
     ``shares`` are u and v of every cell under the rules, ``before`` under the unconstrained one; ``groups_known``:
-    whether the groups of the calibration rows were. ``by_probability`` says by how much, at most, a group's selection
-    rate is off where it is counted by probability, on which rows.
+    whether the groups of the calibration rows were. ``by_probability`` says by how much, at most, a group's rate is
+    off where it is counted by probability, on which rows.
     """
 
     shares: tuple[Floats, Floats]
@@ -267,7 +268,9 @@ class Solution(Reportable):
             place = {str(name): a for a, name in enumerate(names)}
             groups = np.array([place.get(str(name), -1) for name in rows.group.names])[rows.group.codes]
             mass = np.ones(chance.size) if rows.weight is None else rows.weight
-            off = {TEST_ROWS: difference_by_probability(chance, seen, groups, mass)}
+            rates, labels_ = dict.fromkeys(chain(*self._rates)), rows.positive
+            positives = None if labels_ is None else np.asarray(labels_, dtype=np.float64)
+            off = {TEST_ROWS: difference_by_probability(rates, chance, seen, groups, mass, positives)}
             away = replace(away, by_probability={**away.by_probability, **off})
         return self.with_info(info, tested=tested, away=away)
 
@@ -343,13 +346,18 @@ def expected_tally(problem: Problem, u: Floats, v: Floats) -> Tally:
     return replace(tally, least_share=LEAST_COUNTED)  # what the certificate takes for undefined is nowhere measured
 
 
-def difference_by_probability(chance: Floats, seen: Floats, groups: Integers, mass: Floats) -> float:
-    """The most that a group's selection rate, counted by probability, is off that of the true group."""
-    found = []
-    for a in range(seen.shape[1]):
-        by_probability, true = mass * seen[:, a], mass * (groups == a)
-        if by_probability.any() and true.any():
-            found.append(abs(float(by_probability @ chance / by_probability.sum() - true @ chance / true.sum())))
+def difference_by_probability(
+    rates: Iterable[Rate], chance: Floats, seen: Floats, groups: Integers, mass: Floats, positives: Floats | None
+) -> float:
+    """The most that a group's rate, counted by probability, is off that of the true group."""
+    found, counted = [], np.zeros(chance.size) if positives is None else positives
+    for rate, a in product(rates, range(seen.shape[1])):
+        pair = []
+        for people in (mass * seen[:, a], mass * (groups == a)):
+            base = rate.denominator(people.sum(), people @ counted)
+            if base > 0.0 and not (positives is None and rate.needs_labels):
+                pair.append(float(rate.numerator(people @ chance, (people * counted) @ chance) / base))
+        found += [abs(pair[0] - pair[1])] if len(pair) == 2 else []
     return max(found, default=0.0)
 
 

@@ -183,9 +183,7 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
     if solution.away is not None and solution.away.groups_known:
         who, off = {TEST_ROWS: "other people", CALIBRATION_ROWS: "the people of the fit"}, solution.away.by_probability
         differ = ", ".join(f"{points(number)} points on {who[rows]}" for rows, number in off.items())
-        rely.append(
-            Paragraph(f"A group's selection rate counted by probability is off the true one by up to {differ}.")
-        )
+        rely.append(Paragraph(f"A group's rate counted by probability is off the true one by up to {differ}."))
     yield Section("rely", "Can I rely on it?", tuple(rely))
     sites = list(range(min(len(solution.policy.sites), _SITES)))
     groups = list(range(len(solution.policy.groups)))
