@@ -290,9 +290,11 @@ def _checked_bound(measure: str, rates: Sequence[Rate], bound: _Bound) -> _Bound
             raise InputError(f"require: got a cost loss of {number:g}; it is 0 or more, per person.")
         return number + 0.0  # no -0.0
     if shares and not (-1.0 if measure == "difference" else 0.0) <= number <= 1.0:
-        raise InputError(
-            f"require: got a bound of {number:g}; rates lie between 0 and 1: write 0.6 for 60 percent, or 'today'."
-        )
+        means = {
+            "accuracy": "a loss of accuracy lies between 0 and 1: write 0.01 for 1 point",
+            "precision": "precision lies between 0 and 1: write 0.6 for 60 percent",
+        }.get(measure.partition(" ")[0], "rates lie between 0 and 1: write 0.6 for 60 percent, or 'today'")
+        raise InputError(f"require: got a bound of {number:g}; {means}.")
     return number + 0.0  # no -0.0
 
 

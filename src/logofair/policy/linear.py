@@ -101,8 +101,9 @@ def read_probabilities(
         found = {str(name): name for name in columns}
         names = tuple(groups) or tuple(found.values())
         if set(found) != set(map(str, names)):
+            its = f"its columns are {listed(map(repr, found), len(found))}" if found else "it has no columns"
             raise InputError(
-                f"{where}: its columns are {listed(map(repr, found), len(found))}, but the groups are "
+                f"{where}: {its}, but the groups are "
                 f"{listed(map(repr, names), len(names))}; name a column for every group."
             )
         each = [probabilities(table[found[str(name)]], f"{where}: column {name!r}") for name in names]  # type: ignore[index]
@@ -111,9 +112,7 @@ def read_probabilities(
         raise InputError(f"{where}: got {len(names)} columns; pass one for each of two groups or more.")
     off = np.flatnonzero((np.abs(values.sum(axis=1) - 1.0) > _SUM) | (values < 0.0).any(axis=1))
     if off.size:
-        row = int(off[0])
-        raise InputError(
-            f"{where}: row {row} sums to {values[row].sum():.6g}; probabilities are from 0 to 1 and sum to 1 over the "
-            "groups."
-        )
+        own = values[off[0]]
+        got = f"has {own.min():.6g}" if own.min() < 0.0 else f"sums to {own.sum():.6g}"
+        raise InputError(f"{where}: row {off[0]} {got}; probabilities are from 0 to 1 and sum to 1 over the groups.")
     return names, np.asfortranarray(values)
