@@ -116,7 +116,7 @@ def test_a_value_that_is_no_finite_number_excludes_its_site(options, kind, field
         (EXACT, "Totals", {"positives": lambda a: a + 1000.0}, "more expected positives than rows"),
         (EXACT, "Totals", {"positives": entry(-5.0)}, "fewer than none"),
         (EXACT, "Answers", {"gain": entry(0.9)}, "more accuracy than its rows allow"),
-        (EXACT, "Answers", {"gain": entry(-0.9)}, "more accuracy than its rows allow"),
+        (EXACT, "Answers", {"gain": entry(-0.9)}, "less accuracy than its rows allow"),
         (EXACT, "Answers", {"gain": entry(1e300)}, "more accuracy than its rows allow"),
         (EXACT, "Answers", {"shares": entry(0.9)}, "larger share of a group's rate than its rows allow"),
         (EXACT, "Answers", {"shares": entry(-0.01)}, "larger share of a group's rate than its rows allow"),

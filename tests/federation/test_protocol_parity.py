@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import logofair
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy
-from logofair.federation.exchanges.final import Received
+from logofair.federation.exchanges.publication import Received
 from logofair.federation.result import RunResult
 from logofair.records import decode, encode
 from logofair.solvers.algorithm1 import Algorithm1, finish, rounds
@@ -71,7 +71,7 @@ def test_sites_apart_behind_bytes_give_to_the_bit_what_one_process_gives(options
     assert one.result.accuracy == other.result.accuracy
     assert one.result.bound == other.result.bound
     assert one.result.exchanges == other.result.exchanges
-    assert np.array_equal(one.result.bound_prices, other.result.bound_prices)
+    assert np.array_equal(one.result.final.bound_prices, other.result.final.bound_prices)
     assert all(same_policy(one.policies[site], other.policies[site]) for site in sites)
 
 
@@ -151,7 +151,7 @@ def test_algorithm_1_over_messages_is_algorithm_1_in_one_process(notion, groups)
     problem = central(sites, options).problem
     *_, last = rounds(problem, settings_)
     ending = finish(problem, last)
-    assert result.bound_prices == pytest.approx(ending.global_prices, abs=1e-12)
+    assert result.final.bound_prices == pytest.approx(ending.global_prices, abs=1e-12)
     assert result.rounds == last.number
     assert result.accuracy == pytest.approx(problem.accuracy(ending.u, ending.v), abs=1e-10)
     assert result.violation == pytest.approx(problem.violation(ending.u, ending.v), abs=1e-10)

@@ -13,6 +13,7 @@ from logofair import InfeasibleError, InputError, Notion
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import ClientBatch, Server, SiteColumns, late_policy, make_plan
 from logofair.federation.exchange import GroupCounts, reply_form
+from logofair.federation.exchanges.publication import wrong_in
 from logofair.federation.exchanges.rounds import AnswersRequest
 from logofair.federation.limits import SiteLimits
 from logofair.requirement import Scope
@@ -452,18 +453,16 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
     done = run(plan, sites)
     batch = ClientBatch.of({"a": sites["a"]}, plan)
     state = replace(batch.state, totals=GroupCounts(done.result.totals.mass, done.result.totals.positives))
-    published = done.result.published()
-    from logofair.federation.exchanges.final import FinalRequest, wrong_in
-
-    batch, _ = replace(batch, state=state).answer(FinalRequest(done.result.prices, done.result.weights))
-    assert wrong_in(batch, published) is None
-    for rate, own in published.run.global_rates.items():
-        for group in own:
-            forged = {**published.run.global_rates, rate: {**own, group: own[group] + 0.2}}
-            forged = replace(published, run=replace(published.run, global_rates=forged))
-            assert wrong_in(batch, forged) is not None
-    none = replace(published, run=replace(published.run, global_rates={}))
-    assert "other rates" in wrong_in(batch, none)
+    batch, _ = replace(batch, state=state).answer(done.result.final.request)
+    assert wrong_in(batch, done.result) is None
+    figures = done.result.figures
+    for name in ("shares", "combinations"):
+        for place in np.ndindex(getattr(figures, name).shape):
+            more = getattr(figures, name).copy()
+            more[place] += 0.2
+            assert wrong_in(batch, replace(done.result, figures=replace(figures, **{name: more}))) is not None
+    none = replace(figures, combinations=np.zeros(0))
+    assert "sent combinations of shape (0,)" in wrong_in(batch, replace(done.result, figures=none))
 
 
 @pytest.mark.parametrize(

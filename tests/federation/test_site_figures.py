@@ -10,7 +10,8 @@ import pytest
 from logofair.engines.inprocess import run, run_apart
 from logofair.federation import SiteColumns, late_policy, make_plan
 from logofair.federation.exchange import reply_form
-from logofair.federation.exchanges.final import FinalFigures, FinalRequest, Received
+from logofair.federation.exchanges.final import FinalFigures, FinalRequest
+from logofair.federation.exchanges.publication import Received
 from logofair.federation.rows import Preparation
 
 pytestmark = pytest.mark.federation

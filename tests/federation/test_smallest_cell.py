@@ -98,10 +98,9 @@ def test_a_small_group_takes_the_rule_that_is_best_at_the_prices_of_the_global_r
     plan = plan_of(smallest_cell=5, notion=notion)
     done = run(plan, sites)
     result, chances = done.result, np.linspace(0.0005, 0.9995, 1000)
-    assert np.abs(result.prices).max() > 0
-    expected = best_by_trying(
-        plan, result.totals.mass, result.totals.positives, result.prices, result.weights, 0, chances
-    )
+    assert np.abs(result.final.request.prices).max() > 0
+    totals, mixture = result.totals, result.final.request
+    expected = best_by_trying(plan, totals.mass, totals.positives, mixture.prices, mixture.weights, 0, chances)
     got = done.policies["b"].probabilities(chances, sensitive_features=[0] * chances.size)
     assert np.abs(got - expected).max() <= 1e-9
     assert 0 < expected.mean() < 1

@@ -15,6 +15,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -317,8 +318,9 @@ def check_result(made, sites=SITES, *, exactly=True):
     outcome, expected = made.result(), expected_of(made, sites)
     assert outcome.holds
     assert outcome.sites == tuple(sites)
-    for name in ("accuracy", "bound", "global_gaps", "bound_prices", "prices", "weights"):
-        found, right = getattr(outcome, name), getattr(expected.result, name)
+    names = ("accuracy", "bound", "global_gaps", "final.bound_prices", "final.request.prices", "final.request.weights")
+    for name in names:
+        found, right = (attrgetter(name)(each) for each in (outcome, expected.result))
         np.testing.assert_allclose(found, right, rtol=0, atol=0.0 if exactly else 1e-8, err_msg=name)
     for name in ("mass", "positives"):  # masked sums of rows are in steps of 2**-20, and every site rounds its own
         found, right = getattr(outcome.totals, name), getattr(expected.result.totals, name)

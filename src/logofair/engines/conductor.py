@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from logofair.engines.events import Event, Tell, happened, ignore
 from logofair.errors import InputError, RunError, SumError
 from logofair.federation.exchange import AfterTotals, Refusal, Sums, fault
-from logofair.federation.exchanges.final import PublishExchange, Received
+from logofair.federation.exchanges.publication import PublishExchange, Received
 from logofair.federation.exchanges.rounds import Totals
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.server import Server, check_result

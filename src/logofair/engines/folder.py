@@ -55,7 +55,7 @@ _PLAN = Document(_StoredPlan, "logofair plan", 4, "plan")
 STATE = Document(
     ServerState, "logofair state", 4, "state", "restore it from a backup, or start a new run", private=True
 )
-RESULT = Document(_StoredResult, "logofair result", 4, "result", "get the file again from the server")
+RESULT = Document(_StoredResult, "logofair result", 5, "result", "get the file again from the server")
 
 
 def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:

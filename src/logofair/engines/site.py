@@ -111,7 +111,7 @@ class _UnfitPlan:
 
 _SETTINGS = Document(SiteSettings, "logofair site", 2, "site settings", "start the site again", private=True)
 _CLIENT = Document(
-    StoredSite, "logofair client", 3, "client state", "restore it from a backup, or leave the run", private=True
+    StoredSite, "logofair client", 4, "client state", "restore it from a backup, or leave the run", private=True
 )
 UNFIT = Document(_UnfitPlan, "logofair unfit plan", 1, "unfit plan", "remove it", private=True)
 RELEASE = Document(StoredRelease, "logofair release", 2, "release", "restore the file", private=True)

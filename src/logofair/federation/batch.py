@@ -142,6 +142,7 @@ class ClientState:
     v: Floats | None = None
     local_multipliers: Floats | None = None  # Algorithm 1: (sites, pairs, local rates)
     steps: int = 0  # Algorithm 1: rounds taken
+    mixture: Request | None = None  # which answers the rules mix
     rules: Mixtures | None = None
     exceeding: bool = False  # whether these rules exceed a local tolerance: then the result is refused
     result: PublishedInfo | None = None

@@ -16,7 +16,7 @@ from typing import Any
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.exchange import GroupCounts, Refusal, Sums, fault
-from logofair.federation.exchanges.final import PublishRequest
+from logofair.federation.exchanges.publication import PublishRequest
 from logofair.federation.limits import SiteLimits
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.privacy import Release

@@ -250,10 +250,6 @@ class Exchange(Family):
         """The next exchange, given the total of the replies of so many sites."""
         raise NotImplementedError
 
-    def survives_dropout(self, plan: Plan) -> bool:
-        """Whether, where sites were lost, the replies of the others can be taken as they are; else all begin again."""
-        return False
-
     def warm_start(self, plan: Plan) -> Floats | None:
         """The prices worth sending to a new roster at once."""
         return self.prices
@@ -314,9 +310,12 @@ def beyond_rows(
     gain: Floats, shares: Floats, combinations: Floats, plan: Plan, counts: GroupCounts, roster: GroupCounts
 ) -> str | None:
     """What so many rows cannot reach: gains, parts of combinations of rates, and shares of groups' rates."""
-    own = counts.mass.sum() / roster.mass.sum() + ROUNDING
-    if np.abs(gain).max(initial=0.0) > own:
-        return "claims more accuracy than its rows allow"
+    # At most all positives are accepted and nobody else, at least the other way round.
+    constant, slope = plan.cost_scale.row_gain
+    worst, best = constant * (counts.mass - counts.positives).sum(), (constant + slope) * counts.positives.sum()
+    least, most = np.array([worst, best]) / roster.mass.sum() + [-ROUNDING, ROUNDING]
+    if np.any(gain < least) or np.any(gain > most):
+        return f"claims {'more' if np.any(gain > most) else 'less'} accuracy than its rows allow"
     least, most = combination_limits(plan.over_all.combinations, counts, roster)
     if np.any(combinations < least) or np.any(combinations > most):
         return "claims a part of a limited rate that its rows do not allow"

@@ -170,32 +170,12 @@ class GlobalRequirements:
             for k in np.flatnonzero(self.limits.more_than_tolerances[0])
         }
 
-    def from_names(self, named: Mapping[str, Mapping[str, float]]) -> Floats | None:
-        """The inverse of :meth:`by_name`; None where the names are others."""
-        found = np.zeros(self.defined.shape)
-        for k, rate in enumerate(self.plan.over_all.rates):
-            own = named.get(rate.name, {})
-            for a, name in enumerate(map(str, self.plan.groups)):
-                found[a, k] = own.get(name, own.get(_ALL_GROUPS, 0.0) if a == 0 else 0.0)
-        return found if self.by_name(found) == {name: dict(own) for name, own in named.items()} else None
-
     @property
     def today_by_name(self) -> dict[str, dict[str, float]]:
         """The rates of today by name and group."""
         assert self.today is not None
         rates = {rate.name: self._accepted(self.today, i) for i, rate in enumerate(self.plan.over_all.today)}
         return {name: dict(zip(map(str, self.plan.groups), own.tolist(), strict=True)) for name, own in rates.items()}
-
-    def with_today(self, named: Mapping[str, Mapping[str, float]]) -> GlobalRequirements | None:
-        """The same with rates of today by name and group; None where the names are others."""
-        names, groups = [rate.name for rate in self.plan.over_all.today], list(map(str, self.plan.groups))
-        if named.keys() != set(names) or any(own.keys() != set(groups) for own in named.values()):
-            return None
-        today = np.zeros((len(groups), len(names)))
-        for i, rate in enumerate(self.plan.over_all.today):
-            own = np.array([named[rate.name][group] for group in groups])
-            today[:, i] = own * rate.denominator(self.mass, self.positives)
-        return replace(self, today=today)
 
     def columns(self, shares: Floats, combined: Floats) -> Floats:
         """What replies say of some rules as (..., groups, rates): combinations in the first group's place."""

@@ -11,11 +11,10 @@ import numpy as np
 from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.exchange import GroupCounts, Refusal
-from logofair.federation.exchanges.final import FinalRequest, wrong_in
+from logofair.federation.exchanges.publication import wrong_in
 from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release, at_edges
-from logofair.federation.published import published_pooling
-from logofair.federation.result import RunResult
+from logofair.federation.result import RunResult, published_pooling
 from logofair.federation.rows import SiteColumns, site_rows
 from logofair.fitting.solution import FitWarning, cell_warnings
 from logofair.outcomes import FEW_ROWS
@@ -97,10 +96,10 @@ def late_policy(
     )
     batch = ClientBatch.resumed([site_rows(columns, result.plan)], state)
     state = replace(state, releases=batch.preparation.releases(state.releases))
-    batch, figures = replace(batch, state=state).answer(FinalRequest(result.prices, result.weights))
+    batch, figures = replace(batch, state=state).answer(result.final.request)
     if figures.exceeding.any():  # type: ignore[attr-defined]
         raise RefusedError(Refusal.NO_SOLUTION, f"site {site!r}: no rule found that meets its local requirements.")
-    wrong = wrong_in(batch, result.published(), counted=site in result.sites)
+    wrong = wrong_in(batch, result, counted=site in result.sites)
     if wrong is not None:
         raise InputError(f"result: {wrong}; get the file again from the server.")
     from logofair.words.federated import LATE_NOTE

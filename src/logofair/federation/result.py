@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from logofair import __version__
+from logofair.calibration.federated import GroupMaps
 from logofair.columns.checks import Floats
 from logofair.federation.exchange import OF_CHANCES, OF_SHARES, RosterTotals
+from logofair.federation.exchanges.final import FinalExchange, FinalFigures
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
-from logofair.federation.published import published_pooling
+from logofair.fitting.pooling import GroupPriors
 from logofair.policy.info import FederationInfo, OwnRowsInfo, PoolingInfo, PublishedInfo
 from logofair.records import plain
 from logofair.reportable import Reportable
 from logofair.solvers.certificate import LARGEST_VIOLATION, Certificate, TolerancePrices
+
+# By how much policies may seem to beat their bound: rounding of sums and of stored rules.
+_BEATEN = 1e-7
 
 
 @dataclass(frozen=True)
@@ -45,40 +51,8 @@ class ExcludedSite:
 class RunResult(Reportable):
     """What a run has found; publish it, and keep it for sites that join later.
 
-    Parameters
-    ----------
-    plan : Plan
-        What was agreed on.
-    sites : tuple of str
-        Whose rows the global requirements are about.
-    excluded : tuple of ExcludedSite
-        Who was excluded on the way.
-    exchanges : mapping of str to int
-        Exchanges by purpose (calibration, pooling, totals, answers or steps, final).
-    accuracy, bound : float
-        Expected accuracy of the stored policies on the sites' calibration rows, measured by the sites; no rule of
-        score, group and site within the requirements has more than ``bound`` there. With costs: the cost per row, and
-        no rule has less.
-    global_gaps : array
-        Global gaps of the stored policies, one per constrained rate, in the user's units.
-    violation : float
-        Largest excess over a global requirement.
-    exceeding : int
-        Sites whose stored policy misses a local requirement (0).
-    rounds : int
-        Rounds of answers or of Algorithm 1.
-    bound_prices : array
-        The prices of the global rates that prove the bound, (groups, rates).
-    prices, weights : arrays
-        The mixture: which answers count, and how much.
-    totals : RosterTotals
-        Rows and positives of the roster per group, what is accepted where nothing is required, and, where there are
-        any, the group-level calibrators and what small cells borrow from.
-    own : array
-        With pooling, on the sites' own rows alone and per group: weight accepted, positives expected among them, and in
-        all, (groups, 3).
-    rates : array
-        The global rates of the stored policies, (groups, rates), in the order of ``plan.over_all.rates``.
+    All is derived from what the sites measured last: ``figures`` are their sums, ``final`` is what they answered then,
+    with the totals of the roster, the mixture of answers, and the bound.
 
     Examples
     --------
@@ -91,26 +65,66 @@ class RunResult(Reportable):
     """
 
     plan: Plan
-    sites: tuple[str, ...]
-    excluded: tuple[ExcludedSite, ...]
-    exchanges: Mapping[str, int]
-    accuracy: float
-    bound: float
-    global_gaps: Floats
-    violation: float
-    exceeding: int
-    rounds: int
-    bound_prices: Floats
-    prices: Floats
-    weights: Floats
-    totals: RosterTotals
-    own: Floats
-    rates: Floats
+    members: Members  # whose rows the requirements over all sites are about
+    excluded: tuple[ExcludedSite, ...]  # on the way
+    exchanges: Mapping[str, int]  # by purpose
+    final: FinalExchange
+    figures: FinalFigures
 
     @property
+    def sites(self) -> tuple[str, ...]:
+        """The members by name, as the server knows them."""
+        return self.members.names
+
+    @property
+    def published_members(self) -> Members:
+        """The roster as sites are told of it: a number and a fingerprint, names only with secure sums."""
+        return self.members if self.plan.secure else replace(self.members, names=())
+
+    @property
+    def totals(self) -> RosterTotals:
+        """Rows and positives of the roster per group, and what the sites counted with."""
+        return self.final.totals
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of answers or of Algorithm 1."""
+        return self.final.rounds
+
+    @cached_property
     def required(self) -> GlobalRequirements:
         """What was required over all sites, in numbers."""
         return self.totals.required(self.plan)
+
+    @property
+    def accuracy(self) -> float:
+        """Expected accuracy of the stored policies on the sites' calibration rows, or with costs the cost per row."""
+        return self.required.reported(float(self.figures.gain[0]))
+
+    @property
+    def bound(self) -> float:
+        """No rule of score, group and site within the requirements has more accuracy there, or costs less."""
+        return self.required.reported(self.final.bound)
+
+    @property
+    def rates(self) -> Floats:
+        """The global rates of the stored policies, (groups, rates), in the order of ``plan.over_all.rates``."""
+        return self.required.columns(self.figures.shares, self.figures.combinations)
+
+    @property
+    def global_gaps(self) -> Floats:
+        """The global gaps, one per rate that is compared, in the user's units."""
+        return self.required.gaps(self.rates)
+
+    @property
+    def violation(self) -> float:
+        """Largest excess over a global requirement."""
+        return self.required.excess(self.rates)
+
+    @property
+    def exceeding(self) -> int:
+        """How many sites' stored policies miss a local requirement."""
+        return round(float(self.figures.exceeding[0]))
 
     @property
     def pooling(self) -> PoolingInfo:
@@ -125,14 +139,14 @@ class RunResult(Reportable):
         which rows are whose is not known from totals.
         """
         names = [requirement.rate.name for requirement in self.plan.over_all.compared]
-        if not self.own.size:
+        if not self.figures.own.size:
             return OwnRowsInfo(self.accuracy, dict(zip(names, self.global_gaps.tolist(), strict=True)))
-        accepted, positives, of_all = self.own.T
+        accepted, positives, of_all = self.figures.own.T
         required = replace(self.required, positives=of_all)
         reached, gaps = None, self.global_gaps
         if not self.plan.site_costs:
             constant, slope = self.plan.cost_scale.row_gain
-            all_accepted, all_positives, _ = self.own.sum(axis=0)
+            all_accepted, all_positives, _ = self.figures.own.sum(axis=0)
             gain = float((slope * all_positives + constant * all_accepted) / self.totals.mass.sum())
             reached = required.reported(gain)
         if names:
@@ -169,12 +183,24 @@ class RunResult(Reportable):
     @property
     def prices_by_name(self) -> dict[str, float]:
         """What a unit less of each global requirement wins at most, as it is typed."""
-        return {str(item): price for item, price in self.required.prices(self.bound_prices).items()}
+        return {str(item): price for item, price in self.required.prices(self.final.bound_prices).items()}
 
     @property
     def holds(self) -> bool:
         """Whether the certificate holds: every requirement is met, and the optimality gap is the one agreed on."""
         return bool(self.certificate.holds)
+
+    @property
+    def objection(self) -> str | None:
+        """Why the result of an exact run cannot be published; None where it can."""
+        certificate, unit = self.certificate, self.plan.cost_scale.unit
+        if self.plan.solver is not None:
+            return None
+        if certificate.optimality_gap is not None and certificate.optimality_gap < -_BEATEN * unit:
+            return f"the policies beat their own bound (optimality gap {certificate.optimality_gap:.1e})"
+        if not certificate.meets_requirements:
+            return f"the stored policies miss a requirement by {self.violation:.1e} ({self.exceeding} sites locally)"
+        return None
 
     @property
     def rounding(self) -> float:
@@ -196,8 +222,8 @@ class RunResult(Reportable):
         return published | run | {"sites": list(self.sites)}
 
     def published(self) -> PublishedInfo:
-        """What the sites are sent of it: the roster as a number and a fingerprint, its names only with secure sums."""
-        who, certificate = Members.of(self.sites, named=self.plan.secure), self.certificate
+        """What sites and their policies say of it."""
+        who, certificate = self.published_members, self.certificate
         names = [r.rate.name for r in self.plan.over_all.compared]
         return PublishedInfo(
             logofair=__version__,
@@ -221,3 +247,12 @@ class RunResult(Reportable):
             pooling=self.pooling,
             own_rows=self.own_rows,
         )
+
+
+def published_pooling(maps: GroupMaps | None, priors: GroupPriors | None) -> PoolingInfo:
+    """What small cells borrow; how much of a cell at most is known to its site alone."""
+    about = PoolingInfo(strength=None if maps is None else maps.strength)
+    if priors is None:
+        return about
+    largest = 1.0 if priors.kappa is None else None
+    return replace(about, prior=priors.kind, kappa=priors.kappa, cells=priors.cells, largest_share=largest)

@@ -17,12 +17,11 @@ from logofair.federation.exchanges.calibrating import (
     CurvatureExchange,
     first_exchange,
 )
-from logofair.federation.exchanges.final import PublishExchange, PublishRequest
 from logofair.federation.exchanges.pooling import PoolingExchange
+from logofair.federation.exchanges.publication import PublishExchange, PublishRequest
 from logofair.federation.exchanges.rounds import Totals, TotalsExchange, TotalsRequest
 from logofair.federation.messages import Opening, RequestMessage, next_history
 from logofair.federation.plan import Members, Plan
-from logofair.federation.published import BEATEN
 from logofair.federation.result import ExcludedSite, RunResult
 
 # Under secure sums every site gets what all the others contributed: its messages grow with the roster.
@@ -87,7 +86,7 @@ class Server:
     def request(self) -> Request:
         """The request of the exchange under way, to every site of the roster."""
         if isinstance(self.phase, PublishExchange):
-            return self.phase.request or PublishRequest(self.result.published())
+            return self.phase.request or PublishRequest.of(self.result)
         return self.phase.request
 
     def message(self) -> RequestMessage:
@@ -171,7 +170,7 @@ class Server:
             after._check_rows(totals)
             request = TotalsRequest(phase.totals.maps, phase.totals.priors)
             phase = TotalsExchange(request, phase.warm_start(self.plan)).take(totals, self.plan, len(left))
-        elif phase.survives_dropout(self.plan):
+        elif isinstance(phase, ContributorsExchange):  # the marks of those who are left
             return after, True
         else:
             phase = first_exchange(self.plan, left, phase.warm_start(self.plan))
@@ -205,47 +204,17 @@ class Server:
         """The result, which exists once every site's stored policy is measured."""
         if not isinstance(self.phase, PublishExchange):
             raise InputError("result: the run is not finished; go on until the last exchange.")
-        figures, final, totals = self.phase.figures, self.phase.final, self.phase.final.totals
-        required = totals.required(self.plan)
-        rates = required.columns(figures.shares, figures.combinations)
-        return RunResult(
-            plan=self.plan,
-            sites=self.sites,
-            excluded=self.excluded,
-            exchanges=dict(self.exchanges or {}),
-            accuracy=required.reported(float(figures.gain[0])),
-            bound=required.reported(final.bound),
-            global_gaps=required.gaps(rates),
-            violation=required.excess(rates),
-            exceeding=round(float(figures.exceeding[0])),
-            rounds=final.rounds,
-            bound_prices=final.bound_prices,
-            prices=final.request.prices,
-            weights=final.request.weights,
-            totals=totals,
-            own=figures.own,
-            rates=rates,
-        )
+        members, exchanges = Members.of(self.sites, named=True), dict(self.exchanges or {})
+        return RunResult(self.plan, members, self.excluded, exchanges, self.phase.final, self.phase.figures)
 
 
 def check_result(server: Server) -> None:
     """Never publish an exact run that does not meet its requirements."""
-    if not isinstance(server.phase, PublishExchange) or server.plan.solver is not None:
-        return
-    result = server.result
-    certificate = result.certificate
-    assert certificate.optimality_gap is not None
-    if certificate.optimality_gap < -BEATEN * server.plan.cost_scale.unit:
-        raise RunError(
-            f"run {server.plan.run}: the policies beat their own bound (optimality gap "
-            f"{certificate.optimality_gap:.1e}), so it is wrong and nothing is published; please report the case."
-        )
-    if not certificate.meets_requirements:
-        advice = "the screen of each says why" if server.plan.secure and result.exceeding else "please report the case"
-        raise RunError(
-            f"run {server.plan.run}: the stored policies miss a requirement by {result.violation:.1e} "
-            f"({result.exceeding} sites locally), so nothing is published; {advice}."
-        )
+    objection = server.result.objection if isinstance(server.phase, PublishExchange) else None
+    if objection is not None:
+        own = server.plan.secure and server.result.exceeding
+        advice = "the screen of each site says why" if own else "please report the case"
+        raise RunError(f"run {server.plan.run}: {objection}, so nothing is published; {advice}.")
 
 
 def _check_quorum(plan: Plan, sites: Sequence[str], excluded: Sequence[ExcludedSite] = ()) -> None:

@@ -287,8 +287,8 @@ def _own_rows(result: RunResult) -> str:
     if rows.accuracy is not None:
         at_costs = "" if result.plan.objective == "accuracy" else " at the plan's costs"
         own.append(f"expected {result.plan.objective} {rows.accuracy:.5f}{at_costs}")
-    if SELECTED.terms in [each.terms for each in result.plan.over_all.combinations] and result.own.size:
-        own.append(f"share of people selected {result.own[:, 0].sum() / result.totals.mass.sum():.5f}")
+    if SELECTED.terms in [each.terms for each in result.plan.over_all.combinations] and result.figures.own.size:
+        own.append(f"share of people selected {result.figures.own[:, 0].sum() / result.totals.mass.sum():.5f}")
     if rows.global_gaps:
         own.append("gaps over all sites: " + ", ".join(f"{name} {gap:.5f}" for name, gap in rows.global_gaps.items()))
     alone = f"On the sites' own rows alone: {', '.join(own)}; gaps" if own else "Gaps"

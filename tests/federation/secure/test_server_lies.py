@@ -14,8 +14,9 @@ from logofair.errors import GarbledTotalError, InputError, RunError
 from logofair.federation import Client, ClientBatch, Server, SiteColumns, make_plan
 from logofair.federation.client import SecureIdentity
 from logofair.federation.exchange import reply_form
-from logofair.federation.exchanges.final import FinalRequest, PublishRequest
+from logofair.federation.exchanges.final import FinalRequest
 from logofair.federation.exchanges.pooling import ScoreMomentsRequest
+from logofair.federation.exchanges.publication import PublishRequest
 from logofair.federation.exchanges.rounds import Answers, AnswersRequest, StepsRequest, TotalsRequest
 from logofair.federation.messages import Opening, RequestMessage, agrees, next_history
 from logofair.federation.plan import Members
@@ -304,12 +305,11 @@ def test_a_result_that_the_replica_did_not_reach_is_not_taken():
     server = hostile().honest(2)
     while not isinstance(server.server.request, PublishRequest):
         server.honest()
-    true = server.server.request.result
-    better = replace(true, certificate=replace(true.certificate, primal=true.certificate.primal + 1e-3))
-    for result in (better, replace(true, run=replace(true.run, sites=2))):
-        assert server.refusals("", PublishRequest(result)) == REPLAY
-    asked_less = replace(true, run=replace(true.run, exchanges={}))  # on which no number depends
-    server.say("a", "", PublishRequest(asked_less), relay=server.relay)
+    true = server.server.request
+    better = replace(true, figures=replace(true.figures, gain=true.figures.gain + 1e-3))
+    for request in (better, replace(true, members=Members.of("ab", named=True))):
+        assert server.refusals("", request) == REPLAY
+    server.say("a", "", replace(true, exchanges={}), relay=server.relay)  # on which no number depends
     assert server.sites["a"].finished
 
 

@@ -168,10 +168,6 @@ class ContributorsExchange(Exchange):
             )
         return first_exchange(plan, self.request.sites, self.prices, (folds > PARTS).any(axis=1))
 
-    def survives_dropout(self, plan: Plan) -> bool:
-        """The marks of those who remain."""
-        return True
-
 
 @dataclass(frozen=True, eq=False)
 class GroupRows(Sums):
@@ -241,10 +237,6 @@ class GroupRowsExchange(Exchange):
             places = summed_as(total.rows, float(total.everybody[0]), self.enough_sites)
         levels = Levels.start(plan.calibration, places, folds=plan.folds, most_rounds=most, **precision)
         return CurvatureExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass, self.prices)
-
-    def survives_dropout(self, plan: Plan) -> bool:
-        """The rows of those who remain; under secure sums it has to be counted again who contributes."""
-        return not plan.secure
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,8 @@
-"""The end of a run: every site stores its policy and measures it; then it gets the result."""
+"""The last answer of a run: every site stores its policy and measures it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -26,7 +25,6 @@ from logofair.federation.exchange import (
     AfterTotals,
     Context,
     Exchange,
-    GroupCounts,
     Refusal,
     Request,
     RosterTotals,
@@ -34,10 +32,7 @@ from logofair.federation.exchange import (
     beyond_rows,
     disclosed,
 )
-from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Plan
-from logofair.federation.published import OwnFigures, contradiction, published_pooling
-from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, filled, reduce
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.problem import Problem
@@ -79,8 +74,9 @@ class FinalFigures(Sums):
             return "sent a mark that is neither 0 nor 1"
         accepted, positives, of_all = self.own.T
         slack = SLACK * (1.0 + 1e-3 * counts.mass)
-        below = ((positives, accepted), (positives, of_all), (accepted, counts.mass), (of_all, counts.mass))
-        wrong = self.own.size and (self.own.min() < 0 or any(np.any(a > b + slack) for a, b in below))
+        below = [(np.zeros(1), positives), (positives, accepted), (positives, of_all)]
+        below += [(accepted, counts.mass), (of_all, counts.mass)]
+        wrong = self.own.size and any(np.any(a > b + slack) for a, b in below)
         return "claims more on its own rows than it has" if wrong else None
 
 
@@ -122,8 +118,8 @@ class FinalRequest(Request):
             # With their group's scores at all sites in cells without rows.
             expected, _ = batch.preparation.borrowing(batch.chances, state.priors, fill=True)
             rules = _held_rules(problem, expected, rules, *at, selection_only=selection_only)
-        figures = _measured(batch, rules)
-        return batch.updated(rules=rules, exceeding=bool(figures.exceeding.any())), figures
+        figures = measured(batch, rules)
+        return batch.updated(rules=rules, mixture=self, exceeding=bool(figures.exceeding.any())), figures
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +135,8 @@ class FinalExchange(AfterTotals):
 
     def take(self, total: FinalFigures, plan: Plan, sites: int) -> Exchange:
         """What was measured is the result."""
+        from logofair.federation.exchanges.publication import PublishExchange  # which builds on this
+
         return PublishExchange(self, total)
 
     def warm_start(self, plan: Plan) -> Floats | None:
@@ -146,72 +144,7 @@ class FinalExchange(AfterTotals):
         return np.unique(np.concatenate([self.request.prices, self.bound_prices[None]]), axis=0)
 
 
-@dataclass(frozen=True, eq=False)
-class Received(Sums):
-    """The result was received."""
-
-
-@dataclass(frozen=True, eq=False)
-class PublishRequest(Request):
-    """The result: the policy is written with it."""
-
-    reply = Received
-    result: PublishedInfo
-
-    @property
-    def replayed(self) -> PublishRequest:
-        """All but what no number depends on and only the server knows: who dropped out why, how often it asked."""
-        return PublishRequest(replace(self.result, run=replace(self.result.run, excluded=(), exchanges={})))
-
-    def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Received]:
-        """Store the result, unless it cannot be true; what is wrong with it is for this site's own people alone."""
-        if batch.state.rules is None or batch.state.result is not None:
-            raise RefusedError(Refusal.OUT_OF_TURN)
-        wrong = wrong_in(batch, self.result)
-        stored: Any = {"result": self.result, "forged": ""} if wrong is None else {"forged": wrong}
-        return batch.updated(**stored), Received()
-
-
-@dataclass(frozen=True, eq=False)
-class PublishExchange(Exchange):
-    """All is measured; the server, which knows the roster, publishes the result, and nothing follows."""
-
-    final: FinalExchange
-    figures: FinalFigures
-    request: PublishRequest | None = None  # type: ignore[assignment]  # None: what the server's result says
-    name = "publication"
-
-
-def wrong_in(batch: ClientBatch, result: PublishedInfo, *, counted: bool = True) -> str | None:
-    """Why the sites refuse a published result; None where it agrees with what they know.
-
-    ``counted`` says whether their rows are among those that it is about.
-    """
-    state, members = batch.state, batch.state.members
-    if state.exceeding:
-        return "the rule misses a requirement inside this site"
-    problem = batch.problem
-    assert state.rules is not None
-    assert state.totals is not None
-    roster, cells = replace(state.totals, sites=len(state.sites) if members is None else members.number), problem.cells
-    mass, positives = (counted * each.reshape(problem.shape).sum(axis=0) for each in (cells.mass, cells.positives))
-    others = np.maximum(roster.mass - mass, 0.0), np.maximum(roster.positives - positives, 0.0)
-    figures = OwnFigures(
-        state.plan,
-        GlobalRequirements(state.plan, roster.mass, roster.positives),
-        state.sites if counted else (),
-        members,
-        roster,
-        GroupCounts(*others, roster.sites),
-        FinalFigures(**{name: counted * value for name, value in vars(_measured(batch, state.rules).total()).items()}),
-        published_pooling(state.maps, state.priors),
-        counted * batch.today.sum(axis=0),
-        state.prices,
-    )
-    return contradiction(result, figures)
-
-
-def _measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
+def measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
     """What stored rules do at every site, on its rows with what they borrow and on its own rows alone."""
     problem, plan = batch.problem, batch.state.plan
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))

@@ -84,10 +84,6 @@ class PoolingExchange(Exchange):
         """As the step says."""
         return self.request.followed(total, self.after, plan, sites)
 
-    def survives_dropout(self, plan: Plan) -> bool:
-        """Sums of those who remain; where the reference or calibrators hold the excluded rows, these are made again."""
-        return self.reference is None and self.after.request.maps is None
-
     def warm_start(self, plan: Plan) -> Floats | None:
         """What was told to the totals."""
         return self.after.prices

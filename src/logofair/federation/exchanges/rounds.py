@@ -167,10 +167,6 @@ class TotalsExchange(Exchange):
             return SmoothnessExchange(SmoothnessRequest(total.mass, total.positives), totals)
         return StepsExchange.start(totals, plan, float(plan.solver.step))
 
-    def survives_dropout(self, plan: Plan) -> bool:
-        """Totals of those who remain, unless calibrators or priors hold the excluded rows too."""
-        return self.request.maps is None and self.request.priors is None and not plan.secure
-
 
 def _least_slack(cells: Cells, state: ClientState) -> Floats:
     """By how much the sites' own requirements would have to give way, (sites, 1); none where they can be met.

@@ -25,7 +25,7 @@ from logofair.errors import InfeasibleError, InputError, RefusedError, RunError,
 from logofair.federation.client import SecureIdentity
 from logofair.federation.exchange import OF_CHANCES, Refusal, reply_form
 from logofair.federation.exchanges.calibrating import ContributorsRequest
-from logofair.federation.exchanges.final import PublishRequest, Received
+from logofair.federation.exchanges.publication import PublishRequest, Received
 from logofair.federation.messages import Opening, RequestMessage, agrees
 from logofair.federation.secure import (
     Keys,
