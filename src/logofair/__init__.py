@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from logofair.notions import Notion, Rate
     from logofair.policy.policy import Policy
     from logofair.requirement import Requirement
+    from logofair.studio.notebook import explore
     from logofair.tradeoff import frontier, recommend
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Solution",
     "audit",
     "compare",
+    "explore",
     "fit",
     "frontier",
     "recommend",
@@ -53,6 +55,7 @@ _HOME = {
     "Solution": "logofair.fitting.solution",
     "audit": "logofair.auditing",
     "compare": "logofair.auditing",
+    "explore": "logofair.studio.notebook",
     "fit": "logofair.fitting.fit",
     "frontier": "logofair.tradeoff",
     "recommend": "logofair.tradeoff",

@@ -223,17 +223,17 @@ class Requirement(Condensed):
     def __str__(self) -> str:
         bound = f"{self.bound.number} people" if isinstance(self.bound, People) else str(self.bound).removesuffix(".0")
         excepting = "except" * (self.scope.where == "per site" and bool(self.scope.sites))
-        where = [self.scope.where, excepting, ", ".join(map(_name_text, self.scope.sites))]
+        where = [self.scope.where, excepting, ", ".join(map(name_text, self.scope.sites))]
         return " ".join([*(self._subject or ()), self.relation, bound, *filter(None, where)])
 
     @property
     def _subject(self) -> list[str] | None:
         """The words before the relation; None: no sentence has as many rates and populations."""
         forms = _MEASURES[self.measure].subjects
-        names = [each.name if each.name in KNOWN_RATES else _name_text(each.name) for each in self.rates]
+        names = [each.name if each.name in KNOWN_RATES else name_text(each.name) for each in self.rates]
         if self.rates == EQUALIZED_ODDS.rates and "RATES" in forms[0]:
             names = [_ODDS]
-        who = ["".join(map(_name_text, each)) or "everyone" for each in self.who]
+        who = ["".join(map(name_text, each)) or "everyone" for each in self.who]
         for words in map(str.split, forms):
             if (sum(word in ("RATE", "RATES") for word in words), words.count("WHO")) == (len(names), len(who)):
                 left = {"RATE": (rest := iter(names)), "RATES": rest, "WHO": iter(who)}
@@ -305,7 +305,7 @@ def _name_of(word: str) -> str | None:
     return word if _BARE.fullmatch(word) and word not in _KEYWORDS and word != "-" else None
 
 
-def _name_text(name: str) -> str:
+def name_text(name: str) -> str:
     """A name as it is typed: in quotes where it could be taken for something else."""
     return name if _name_of(name) == name else '"{}"'.format(name.replace('"', '""'))
 
@@ -396,7 +396,7 @@ class _Sentence:
             return People(int(word)) if _COUNT.fullmatch(word) else None, ["a whole number"]
         if symbol == "GROUP":
             return None if name is None else (name,), ["a name"]
-        return None if name is None else self.rates.get(name), map(_name_text, self.rates)
+        return None if name is None else self.rates.get(name), map(name_text, self.rates)
 
     def _names(self, at: int) -> tuple[list[str], int]:
         """Names between commas and the word after them; none where there is another word."""

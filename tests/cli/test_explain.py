@@ -14,7 +14,7 @@ import pytest
 import logofair
 from logofair.policy.info import ColumnsInfo, PolicyInfo
 from logofair.policy.rules import Band, _raw_scores, bands_of
-from logofair.words.explained import _accepted_from, _rule_in_words
+from logofair.words.explained import _accepted_from, rule_in_words
 from support import commandline
 
 EDGE = float(np.nextafter(0.45, 1.0))  # with 0.45 a band of one score
@@ -100,7 +100,7 @@ def test_json_holds_what_the_words_say(tmp_path: Path) -> None:
     for group, rule in enumerate(found["rules"]):
         bands = bands_of(policy, 2, group)
         assert rule["bands"] == [vars(band) for band in bands]
-        assert rule["words"] == _rule_in_words(bands)
+        assert rule["words"] == rule_in_words(bands)
     assert found["info"]["requirements"]["require"][0].startswith("equalized odds gap <= 0.02 ")
 
 
@@ -181,7 +181,7 @@ def test_of_many_sites_and_groups_the_table_keeps_to_the_screen(tmp_path: Path) 
     ids=range(8),
 )
 def test_rules_in_words_are_in_the_scores_of_the_files(bands: list[Band], words: str, short: str) -> None:
-    assert _rule_in_words(bands) == words
+    assert rule_in_words(bands) == words
     assert _accepted_from(bands) == short
 
 

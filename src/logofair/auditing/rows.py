@@ -349,11 +349,14 @@ def compared_audits(
     known: tuple[Label | None, ...] | None = None,
     shares: Mapping[Requirement, float] | None = None,
     best: Floats | None = None,
+    *,
+    gaps: bool = True,
 ) -> Comparison:
     """Compare two rules on checked rows: ``(labels, weights, groups, sites, ids)`` as `tally_of` takes them.
 
     The second is judged by requirements, as by `_audited`, the first being the unconstrained rule; ``best``: chances by
-    the best rules that meet what sites require of themselves, where they are known.
+    the best rules that meet what sites require of themselves, where they are known. Without ``gaps`` the changes of the
+    largest gaps, the dearest figures at many sites, are left out.
     """
     rules = CountedRules.of(before, after, rows)
     rules = rules if best is None else replace(rules, best=CountedRules.of(best, after, rows))
@@ -372,8 +375,8 @@ def compared_audits(
         second,
         accuracy=accuracy,
         accepted=_mean(everywhere),
-        global_gap=_gap_change(first.global_, second.global_, everywhere),
-        local_gap=_gap_change(first.local, second.local, inside),
+        global_gap=_gap_change(first.global_, second.global_, everywhere) if gaps else None,
+        local_gap=_gap_change(first.local, second.local, inside) if gaps else None,
         cost=None if saved is None else saved.times(-1.0),
         changed=changed,
     )

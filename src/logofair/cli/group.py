@@ -35,6 +35,7 @@ _COMMANDS = {
     "frontier": ("logofair.cli.commands.tradeoff:frontier", "Show what fairness costs for every pair of tolerances."),
     "recommend": ("logofair.cli.commands.tradeoff:recommend", "Find the tightest limits these rows can guarantee."),
     "reproduce": (_ADDED, "Run the paper's experiments (with logofair-reproduction)."),
+    "studio": ("logofair.cli.commands.studio:studio", "Try limits on a live page: every change is solved at once."),
     "train": (_ADDED, "Train a model over sites (with logofair-reproduction)."),
 }
 
@@ -50,6 +51,8 @@ _EXTRAS = {
     "nvflare": "nvflare",
     "opendp": "privacy",
     "polars": "data",
+    "starlette": "studio",
+    "uvicorn": "studio",
 }
 
 

@@ -46,8 +46,8 @@ _HEADINGS = {
     "--confidence",
     "Which rows": "--where --weight --positive --scale --id --drop-missing --na --decision --threshold",
     "How rules are found": "--calibration --basis --pooling --solver --seed --engine",
-    "What is printed and written": "--report --plot --format --title --purpose --author --decision-word --verbose "
-    "--json --quiet --force",
+    "What is printed and written": "--report --plot --format --title --purpose --author --decision-word --port "
+    "--no-browser --verbose --json --quiet --force",
 }
 
 
@@ -130,27 +130,28 @@ def _typed_command() -> str:
 
 
 # The options that say which rows there are and how they are calibrated: what one command is told, another takes.
-_OF_ROWS = (
+OF_ROWS = (
     *("--score", "--label", "--group", "--site", "--weight", "--positive", "--scale", "--drop-missing", "--na"),
     *("--where", "--id", "--costs", "--calibration", "--basis", "--pooling"),
 )
 
 
-def command_of_same_rows(name: str, read: ColumnNames | None = None) -> str:
+def command_of_same_rows(name: str, read: ColumnNames | None = None, options: Sequence[str] = OF_ROWS) -> str:
     """Return another command for the rows of the one that runs, its columns, costs and calibration as they were typed.
 
-    What is to be required, tested or written is left for the reader to add. ``read``: columns that a policy named.
+    What is to be required, tested or written is left for the reader to add. ``read``: columns that a policy named;
+    ``options``: those that are kept.
     """
     ctx = click.get_current_context()
     words = iter(ctx.find_object(list) or [])
     next(words, None)
-    options = {option: param for param in ctx.command.params for option in (*param.opts, *param.secondary_opts)}
+    known = {option: param for param in ctx.command.params for option in (*param.opts, *param.secondary_opts)}
     kept = [name]
     for word in words:
         option, equals, _ = word.partition("=")
-        param = options.get(option) if word.startswith("-") else None
+        param = known.get(option) if word.startswith("-") else None
         value = [] if param is None or equals or getattr(param, "is_flag", False) else [next(words, "")]
-        if param is None or option in _OF_ROWS:
+        if param is None or option in options:
             kept += [word, *value]
     if read is not None:
         named = [("--score", read.score), *(("--group", each) for each in read.group), ("--site", read.site)]
@@ -359,13 +360,13 @@ rule_options = together(
 )
 
 
-report_options = together(
-    path_option("--report", "Where to write a report (HTML)."),
+heading_options = together(
     click.option("--title", metavar="TEXT", help="Title of the report.  [default: the name of the data]"),
     click.option("--purpose", metavar="TEXT", help="What the decisions are for, in a sentence for the report."),
     click.option("--author", metavar="TEXT", help="Who made the report."),
     click.option("--decision-word", metavar="WORD", help="What being accepted is called here, such as flagged."),
 )
+report_options = together(path_option("--report", "Where to write a report (HTML)."), heading_options)
 
 
 def _pairs(form: str, ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -464,9 +465,9 @@ _ID = click.option(
 )
 
 
-def data_options(command: _Command) -> _Command:
+def data_options(command: _Command, *, required: bool = True) -> _Command:
     """Add DATA and the options that name its columns; the command gets ``data`` (names) and ``columns``."""
-    data = click.argument("data", metavar="DATA...", nargs=-1, required=True)
+    data = click.argument("data", metavar="DATA..." if required else "[DATA...]", nargs=-1, required=required)
     found: _Command = together(data, *_FIRST, _SITE, *_LAST, _ID)(_with_columns(command))
     return found
 

@@ -186,7 +186,7 @@ def fit(
         check_away(settings, confidence, smallest=smallest)
         found_away = solve_away(rows, sight, requirements, settings)
         stages.done(_STAGES - 1)
-        return _make_solution(found_away, requirements, calibration, key)
+        return _make_solution(found_away, requirements, settings, key)
     prepared = prepare(rows, settings)
     stages.done(1)
     least: LeastGap | None = None
@@ -207,12 +207,14 @@ def fit(
             promises = replace(found.promises, largest_local_bound=None)
             solved = replace(solved, certified=certified, promises=promises)
     stages.done(1)
-    solution = replace(_make_solution(solved, requirements, calibration, key), least_gap=least)
+    solution = replace(_make_solution(solved, requirements, settings, key), least_gap=least)
     stages.done(1)
     return solution
 
 
-def _make_solution(solved: Solved | SolvedAway, requirements: Requirements, calibration: str, key: int) -> Solution:
+def _make_solution(
+    solved: Solved | SolvedAway, requirements: Requirements, settings: FitSettings, key: int
+) -> Solution:
     """The policy, with what was required, proved and certified of it; both in one solution."""
     prepared, rows = solved.prepared, solved.prepared.rows
     policy = Policy(
@@ -238,6 +240,7 @@ def _make_solution(solved: Solved | SolvedAway, requirements: Requirements, cali
         best=solved.best if isinstance(solved, Solved) else None,
         promises=solved.promises,
         away=solved.away if isinstance(solved, SolvedAway) else None,
+        settings=settings,
     )
     # What a policy stores about itself is measured on the solution.
     outcomes = solved.certified.brief(STORED_OUTCOMES) + solution.proved_of(STORED_OUTCOMES)
@@ -246,7 +249,7 @@ def _make_solution(solved: Solved | SolvedAway, requirements: Requirements, cali
         requirements=requirements.info,
         certificate=solved.certificate.info,
         rows=int(rows.scores.size),
-        calibration=calibration,
+        calibration=settings.calibration,
         pooling=prepared.pooling,
         solver=solved.optimum.solver,
         promises=solved.promises,

@@ -21,7 +21,7 @@ from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
 from logofair.errors import InputError
 from logofair.fitting.least_gap import LeastGap
-from logofair.fitting.solving import CalibrationRows, check_other_people, own_problem, shares_of
+from logofair.fitting.solving import CalibrationRows, FitSettings, check_other_people, own_problem, shares_of
 from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, TEST_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
@@ -85,6 +85,8 @@ class Solution(Reportable):
         The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
     away : Away or None
         What is known besides of rules that may not look at groups; None: they do.
+    settings : FitSettings or None
+        How it was fitted.
 
     Examples
     --------
@@ -111,6 +113,7 @@ class Solution(Reportable):
     least_gap: LeastGap | None = None
     tested: Comparison | None = None
     away: Away | None = None
+    settings: FitSettings | None = None
 
     def __repr__(self) -> str:
         c = self.certificate
@@ -155,7 +158,7 @@ class Solution(Reportable):
     @cached_property
     def compared(self) -> Comparison:
         """The unconstrained rule and the policy on the calibration rows, in expectation, as the certificate counts."""
-        rules, (local, global_) = self._counted(self.problem), self._rates
+        rules, (local, global_) = self.counted(self.problem), self.rates
         assert rules.before is not None
         costs = policy_costs(self.policy, self.policy.sites)
         first, second = (
@@ -164,7 +167,7 @@ class Solution(Reportable):
         )
         return Comparison.of(first, replace(second, outcomes=self.proved))
 
-    def _counted(self, problem: Problem) -> CountedRules:
+    def counted(self, problem: Problem) -> CountedRules:
         """What the policy and the unconstrained rule do on the rows of a problem, in expectation."""
         rules = self._shares(problem), unconstrained(problem.cells, problem.row_gain)
         rules = rules if self.away is None else (self.away.shares, self.away.before)
@@ -201,7 +204,7 @@ class Solution(Reportable):
 
     def _judged(self, problem: Problem, **more: Any) -> Outcomes:
         """The requirements judged on the rows of a problem."""
-        items, rules = self.requirements.items, self._counted(problem)
+        items, rules = self.requirements.items, self.counted(problem)
         return judge(items, rules, CALIBRATION_ROWS, shares=self.requirements.shares, **more)
 
     @cached_property
@@ -247,7 +250,7 @@ class Solution(Reportable):
         if sensitive_features is None:
             raise InputError("sensitive_features: missing; a test counts true groups, whatever the policy sees.")
         first, chance = policy_chances(self.policy, scores, sensitive_features, sites, group_probabilities)
-        notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self._rates, strict=True)}
+        notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self.rates, strict=True)}
         rows = checked_columns(chance, labels, sensitive_features, sites, notion, scores, sample_weight, ids)
         assert rows.score is not None
         _check_others(self.rows, rows)
@@ -258,7 +261,7 @@ class Solution(Reportable):
         best = None
         if self.best is not None:
             best = policy_chances(replace(self.policy, mixtures=self.best), scores, sensitive_features, sites)[1]
-        tested = compared_audits(first, chance, rows.columns, *self._rates, costs, items, known_sites, shares, best)
+        tested = compared_audits(first, chance, rows.columns, *self.rates, costs, items, known_sites, shares, best)
         outcomes = (each.stored for each in tested.outcomes.brief(STORED_OUTCOMES))
         before = self.policy.info
         info = replace(before, tested=TestedInfo(tested.rows), found=(*outcomes, *before.found))
@@ -268,11 +271,25 @@ class Solution(Reportable):
             place = {str(name): a for a, name in enumerate(names)}
             groups = np.array([place.get(str(name), -1) for name in rows.group.names])[rows.group.codes]
             mass = np.ones(chance.size) if rows.weight is None else rows.weight
-            rates, labels_ = dict.fromkeys(chain(*self._rates)), rows.positive
+            rates, labels_ = dict.fromkeys(chain(*self.rates)), rows.positive
             positives = None if labels_ is None else np.asarray(labels_, dtype=np.float64)
             off = {TEST_ROWS: difference_by_probability(rates, chance, seen, groups, mass, positives)}
             away = replace(away, by_probability={**away.by_probability, **off})
         return self.with_info(info, tested=tested, away=away)
+
+    def explore(self, *, test_rows: Mapping[str, object] | None = None) -> Any:
+        """Show a live page of these rows in a notebook, beginning with what was required (:func:`logofair.explore`).
+
+        Examples
+        --------
+        >>> import logofair
+        >>> solution = logofair.fit([0.9, 0.6, 0.4, 0.2], None, sensitive_features=[*"abab"], calibration="none")
+        >>> solution.explore().session.start.overall
+        0.02
+        """
+        from logofair.studio.notebook import explore_solution
+
+        return explore_solution(self, test_rows)
 
     def with_info(self, info: PolicyInfo, **changes: Any) -> Solution:
         """Return the same rules with another account of themselves; ``changes`` are other attributes.
@@ -288,7 +305,7 @@ class Solution(Reportable):
         return replace(self, policy=replace(self.policy, info=info), **changes)
 
     @property
-    def _rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
+    def rates(self) -> tuple[tuple[Rate, ...], tuple[Rate, ...]]:
         """The rates compared inside sites and over all; where one side requires nothing, those of the other."""
         local, global_ = (self.requirements.rates_of(side) for side in ("local", "global"))
         return local or global_, global_ or local

@@ -347,7 +347,7 @@ def _from_parity(side: Side, measure: str) -> float | None:
     return value_of(np.fmax.reduce(side.gaps, axis=None))
 
 
-def _checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
+def checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
     """Check columns of rows to measure on, by the names :func:`logofair.fit` has for them."""
     if not isinstance(given, Mapping) or not {"scores", "labels", "sensitive_features"} <= set(given) <= set(_COLUMNS):
         raise InputError(
@@ -456,7 +456,7 @@ def frontier(
     grid = _Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
     requirements = _Required(local_notion, global_notion, measure, held)
     requirements.varied(*([None, None] if measure == "gap" else [1.0, 1.0]))  # raises where a rate has no ratio
-    test = None if test_rows is None else _checked_test_rows(test_rows, rows)
+    test = None if test_rows is None else checked_test_rows(test_rows, rows)
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), key)
     (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
     sweep = _Sweep.of(requirements, prepared, basis, test)

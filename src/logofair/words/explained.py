@@ -142,7 +142,7 @@ def _policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) 
             "unknown_sites": unknown,
             "group": plain(row.group),
             "too_small": row.too_small,
-            "words": _rule_in_words(row.bands),
+            "words": rule_in_words(row.bands),
             "bands": [vars(band) for band in row.bands],
         }
         for rows, unknown in ((known, False), (merged, True))
@@ -200,12 +200,12 @@ def _percent(chance: float) -> str:
     return f"{percent:.0f} %" if 1 <= percent <= 99 else f"{percent:.1f} %"
 
 
-def _rule_in_words(bands: Sequence[Band], accepted: str = "accepted") -> str:
+def rule_in_words(bands: Sequence[Band], accepted: str = "accepted") -> str:
     """Say a rule in one sentence, from the highest scores down, in the scores of the user's files.
 
     Examples
     --------
-    >>> _rule_in_words([Band(0, 0.3, 0.0, 0, 0.3), Band(0.3, 0.5, 0.25, 0.3, 0.5), Band(0.5, 1, 1.0, 0.5, 1)])
+    >>> rule_in_words([Band(0, 0.3, 0.0, 0, 0.3), Band(0.3, 0.5, 0.25, 0.3, 0.5), Band(0.5, 1, 1.0, 0.5, 1)])
     'accepted from 0.5; a coin accepts 25 % from 0.3 to 0.5; rejected below 0.3'
     """
     if len(bands) == 1:
@@ -281,7 +281,7 @@ def every_rule(policy: Policy, sites: Sequence[int], groups: Sequence[int], acce
     parts: list[Part] = [Paragraph(looking_away(policy))] if policy.looks_away else []
     parts.append(_rules_listed(policy, _rules(policy, sites, groups), accepted))
     if policy.has_sites and policy.has_merged:
-        merged = ((name_of(row.group), _rule_in_words(row.bands, accepted)) for row in _rules(policy, [-1], groups))
+        merged = ((name_of(row.group), rule_in_words(row.bands, accepted)) for row in _rules(policy, [-1], groups))
         unknown = "Sites that the policy does not know (--on-unknown merged)"
         parts.append(Table(unknown, ("group", "rule"), tuple(merged), "ll"))
     return parts
@@ -293,7 +293,7 @@ def _rules_listed(policy: Policy, rules: Iterable[RuleRow], accepted: str = "acc
     columns: list[Column[RuleRow] | None] = [
         ("site", "l", lambda row: name_of(row.site)) if _named(policy) else None,
         ("group", "l", lambda row: name_of(row.group)),
-        ("rule", "l", lambda row: f"{_rule_in_words(row.bands, accepted)}{small if row.too_small else ''}"),
+        ("rule", "l", lambda row: f"{rule_in_words(row.bands, accepted)}{small if row.too_small else ''}"),
     ]
     return table_of("Every rule", columns, rules, search="Find a site or a group")
 

@@ -395,6 +395,19 @@ def prices(outcomes: Outcomes, objective: str) -> tuple[str, ...]:
     return tuple(words for _, words in sorted(found, reverse=True))
 
 
+def least_changes(least_relaxation: Mapping[Requirement, float | None]) -> list[Requirement] | None:
+    """Return the requirements of a conflict loosened just enough, any of which resolves it; None: no number says it."""
+    changed = []
+    for each, amount in least_relaxation.items():
+        if not isinstance(each.bound, float) or each.relation == "=":
+            return None
+        if amount is not None:  # four digits, rounded so that the change is enough
+            more = math.ceil(1e4 * (each.bound + amount) - 1e-6) / 1e4
+            less = math.floor(1e4 * (each.bound - amount) + 1e-6) / 1e4
+            changed.append(replace(each, bound=more if each.relation == "<=" else less))
+    return changed
+
+
 def conflict_lines(least_relaxation: Mapping[Requirement, float | None]) -> str | None:
     """Return what conflicts, and the least change that resolves it, as two lines; None: no number can be typed.
 
@@ -405,15 +418,11 @@ def conflict_lines(least_relaxation: Mapping[Requirement, float | None]) -> str 
     no rule meets 'accepted <= 0.2 overall' together with 'selection rate >= 0.3 overall'.
     Least change: 'accepted <= 0.3001 overall'.
     """
-    changed = []
-    for each, amount in least_relaxation.items():
-        if not isinstance(each.bound, float) or each.relation == "=":
-            return None
-        if amount is not None:  # four digits, rounded so that the change is enough
-            more = math.ceil(1e4 * (each.bound + amount) - 1e-6) / 1e4
-            less = math.floor(1e4 * (each.bound - amount) + 1e-6) / 1e4
-            changed.append(f"'{replace(each, bound=more if each.relation == '<=' else less)}'")
+    changed = least_changes(least_relaxation)
+    if changed is None:
+        return None
     first, *others = [f"'{each}'" for each in least_relaxation]
     together = f" together with {listed(others)}" if others else ""
-    least = f"Least change: {', or '.join(changed)}." if changed else "Loosening one of them alone is not enough."
+    changes = ", or ".join(f"'{each}'" for each in changed)
+    least = f"Least change: {changes}." if changed else "Loosening one of them alone is not enough."
     return f"no rule meets {first}{together}.\n{least}"

@@ -288,6 +288,19 @@ def _subject_of(line: RecommendedLimits) -> str:
     return line.rates[0].name if len(line.rates) == 1 else line.notion.replace("_", " ")
 
 
+def recommended_words(found: Recommendation, line: RecommendedLimits) -> str:
+    """Return the limits of a line, and what they cost, in few words."""
+    limits = [
+        f"{limit_points(limit)} points {where}"
+        for limit, where in ((line.local_limit, "per site"), (line.global_limit, "overall"))
+        if limit is not None
+    ]
+    what, unit = ("accuracy", " %") if _accurate(found) else ("cost per person", "")
+    cost = f"{what} {_figure(found, line.unlimited)} -> {_figure(found, line.value)}{unit}"
+    listing = " and ".join(limits)
+    return f"{_subject_of(line)} within {listing} ({cost})"
+
+
 def _fit_command(found: Recommendation, line: RecommendedLimits, command: str) -> str:
     """Return what certifies a line again: a command, or without one to begin with the call; empty where none does."""
     if not line.found:

@@ -40,6 +40,7 @@ from logofair.files.writing import POLICY, REPORT, check_outputs
 if TYPE_CHECKING:
     from logofair.files.rows import DataRows
     from logofair.fitting.solution import Solution
+    from logofair.policy.info import ColumnsInfo
     from logofair.tradeoff import Frontier
 
 _HEADING = ("title", "purpose", "author", "decision_word")
@@ -131,7 +132,6 @@ def fit(
 
     with showing_progress(quiet=as_json) as progress:
         import logofair  # here, while the reader sees that work goes on
-        from logofair.policy.info import ColumnsInfo
         from logofair.records import plain
         from logofair.words.fitted import fit_page
         from logofair.words.forms import form_text
@@ -139,13 +139,7 @@ def fit(
         heading, required = {name: options.pop(name) for name in _HEADING}, notion_arguments(options)
         rows, other, arguments = read_to_fit(data, columns, options, progress)
         solution = logofair.fit(**arguments, **required)
-        # What apply and explain want to know.
-        named = ColumnsInfo(
-            columns.score, tuple(columns.group), columns.site, columns.scale, columns.na, columns.group_probability
-        )
-        solution = solution.with_info(replace(solution.policy.info, columns=named, data=rows.source))
-        if other is not None:
-            (solution,) = progress(map(_tested, [solution], [other]), "Testing", total=1)
+        (solution,) = progress((of_files(each, columns, rows, other) for each in [solution]), "Testing", total=1)
         solution.policy.save(out)
         written = tuple(str(path) for path in (out, report) if path is not None)
         about = about_page(rows.source, **heading, left_out=rows.dropped, written=written)
@@ -170,8 +164,21 @@ def fit(
         show(page, as_json=as_json, verbose=verbose, **files)
 
 
-def _tested(solution: Solution, other: DataRows) -> Solution:
-    """Test a solution on other rows, and note in its policy which."""
+def columns_info(columns: ColumnNames) -> ColumnsInfo:
+    """Return what apply and explain want to know of the columns."""
+    from logofair.policy.info import ColumnsInfo
+
+    return ColumnsInfo(
+        columns.score, tuple(columns.group), columns.site, columns.scale, columns.na, columns.group_probability
+    )
+
+
+def of_files(solution: Solution, columns: ColumnNames, rows: DataRows, other: DataRows | None) -> Solution:
+    """Return a solution that knows its files, tested on other rows where there are some, which its policy notes."""
+    named = replace(solution.policy.info, columns=columns_info(columns), data=rows.source)
+    solution = solution.with_info(named)
+    if other is None:
+        return solution
     try:
         solution = solution.test(**other.arguments)
     except InputError as error:
