@@ -159,8 +159,13 @@ def serve(session: Session, port: int, ready: Callable[[str], object]) -> None:
             make_app(session, token), log_config=None, lifespan="off", timeout_graceful_shutdown=1, ws="none"
         )
         listening.listen()
+
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                ready(address)  # once Ctrl-C is listened to
+
         try:
-            ready(address)
-            uvicorn.Server(config).run(sockets=[listening])
+            Server(config).run(sockets=[listening])
         except KeyboardInterrupt:
             return
