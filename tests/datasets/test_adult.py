@@ -137,15 +137,6 @@ def test_census_weight_and_education_in_words_are_left_out(adult: Dataset) -> No
     assert {name.split("=")[0] for name in adult.feature_names}.isdisjoint({"fnlwgt", "education", "income"})
 
 
-@pytest.mark.parametrize(("sensitive", "n_columns"), [("sex", 2), ("race", 5)])
-def test_without_the_sensitive_column_only_its_columns_go(adult: Dataset, sensitive: str, n_columns: int) -> None:
-    reduced = load_adult(sensitive, keep_sensitive=False)
-    kept = [i for i, name in enumerate(adult.feature_names) if not name.startswith(f"{sensitive}=")]
-    assert len(kept) == 91 - n_columns
-    assert reduced.feature_names == tuple(adult.feature_names[i] for i in kept)
-    np.testing.assert_array_equal(reduced.features, adult.features[:, kept])
-
-
 def test_an_unknown_sensitive_column_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InputError, match=r"sensitive: got 'rase' \(did you mean 'race'\?\); use one of sex"):
         load_adult("rase")

@@ -16,7 +16,7 @@ from logofair.auditing.judging import CountedRules, count_comparisons, judge
 from logofair.auditing.measure import Tally, people_of, with_both_labels
 from logofair.auditing.result import Audit, Comparison, plain_figures
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_costs, policy_requirements
-from logofair.columns.checks import Floats, Integers, Label, listed, shown
+from logofair.columns.checks import Floats, listed_names, shown
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site, plain
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
@@ -32,6 +32,7 @@ from logofair.files.values import (
     costs_by_site,
     join_groups,
     label_text,
+    places_by_text,
     plain_values,
 )
 from logofair.notions import DEMOGRAPHIC_PARITY, NOTIONS, Notion
@@ -387,9 +388,9 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
     ``unconstrained``: those of its unconstrained rule.
     """
     assert rows.groups is not None
-    groups, places = _codes(rows.groups, policy.groups), None
+    groups, places = places_by_text(rows.groups, policy.groups), None
     if (groups < 0).any() and not policy.looks_away:
-        strange, known = rows.groups[groups < 0], listed(map(repr, policy.groups), len(policy.groups), 6)
+        strange, known = rows.groups[groups < 0], listed_names(policy.groups, 6)
         raise InputError(
             f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} "
             f"(it knows {known}); leave them out, or correct --group."
@@ -398,7 +399,7 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
         if rows.sites is None:
             many = f"{len(policy.sites):,} sites"
             raise InputError(f"--site: not given, but {name} has rules for {many}; name the column of sites.")
-        places = _codes(rows.sites, policy.sites)
+        places = places_by_text(rows.sites, policy.sites)
         if (places < 0).any() and not policy.has_merged:
             strange = rows.sites[places < 0]
             raise InputError(
@@ -410,7 +411,7 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
         if others:
             raise InputError(
                 f"--site: {name} is of site {policy.site!r} alone, but there are rows of "
-                f"{listed(map(repr, others), len(others))}; leave them out."
+                f"{listed_names(others)}; leave them out."
             )
     sites = None if places is None else Codes(policy.sites, places)
     decide = policy.unconstrained if unconstrained else policy.probabilities
@@ -419,13 +420,6 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
         seen = {"group_probabilities": rows.probabilities or None}
     chance = decide(rows.scores, sites=sites, on_unknown="merged", **seen)
     return chance, 0 if places is None else int((places < 0).sum())
-
-
-def _codes(labels: npt.NDArray[Any], names: Sequence[Label]) -> Integers:
-    """The place of every label among names, compared as text as files hold it; -1 where it is not there."""
-    known = {label_text(name): place for place, name in enumerate(names)}
-    found = encode(labels, "labels")
-    return np.array([known.get(label_text(name), -1) for name in found.names], dtype=np.int32)[found.codes]
 
 
 # ---------------------------------------------------------------- rows counted in one pass over each file

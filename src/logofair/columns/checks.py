@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Hashable, Iterable, Sized
+from collections.abc import Callable, Collection, Hashable, Iterable, Sized
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -162,10 +162,10 @@ def not_empty(n: int, where: str) -> None:
         raise InputError(f"{where}: no rows; pass at least one.")
 
 
-def listed(names: Iterable[str], total: int, most: int = NAMED) -> str:
-    """The first names, and how many more there are."""
-    first = ", ".join(islice(names, most))
-    return first if total <= most else f"{first} and {total - most:,} more"
+def listed_names(names: Collection[Any], most: int = NAMED, *, show: Callable[[Any], str] | None = None) -> str:
+    """The first names, by default as Python writes them, and how many more there are."""
+    first = ", ".join(map(show or shown, islice(names, most)))
+    return first if len(names) <= most else f"{first} and {len(names) - most:,} more"
 
 
 def shown(value: object) -> str:
@@ -225,10 +225,10 @@ def positive_number(value: Any, where: str, most: float) -> float:
     return number
 
 
-def generator(rng: object, where: str = "rng") -> np.random.Generator:
+def generator(rng: object) -> np.random.Generator:
     """Return a generator as it is, or a fresh one from a number."""
     if isinstance(rng, np.random.Generator):
         return rng
     if rng is None:
-        raise InputError(f"{where}: got None; pass a number such as 0, or a np.random.Generator, so that runs repeat.")
-    return np.random.default_rng(whole_number(rng, where, least=0))
+        raise InputError("rng: got None; pass a number such as 0, or a np.random.Generator, so that runs repeat.")
+    return np.random.default_rng(whole_number(rng, "rng", least=0))

@@ -45,7 +45,7 @@ _PARTS = {"train": 0.3, "sites": 0.5, "new": 0.2}
 _ALPHA = 5.0
 
 
-def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Dataset:
+def load_adult(sensitive: str = "sex") -> Dataset:
     """Load the embedded Adult data: the 32,561 rows of adult.data, then the 16,281 of adult.test.
 
     Label 1 means an income above 50,000 USD. Categorical columns are one-hot, with the missing value
@@ -55,10 +55,7 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     Parameters
     ----------
     sensitive : {"sex", "race"}
-        Which column the groups are.
-    keep_sensitive : bool
-        Whether that column is among the features too, as in the paper's models. Without it other columns
-        still tell much of it: ``relationship`` says Husband or Wife.
+        Which column the groups are; it is among the features too, as in the paper's models.
 
     Returns
     -------
@@ -68,8 +65,6 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
     --------
     >>> load_adult()
     Dataset(adult: 48,842 rows, 91 features, 23.9 % positive, groups Female 16,192, Male 32,650, no natural sites)
-    >>> load_adult("race", keep_sensitive=False).features.shape
-    (48842, 86)
     """
     chosen(sensitive, ("sex", "race"), "sensitive")
     import lzma  # here, because some builds of Python lack it and the rest of the package works without
@@ -79,8 +74,7 @@ def load_adult(sensitive: str = "sex", *, keep_sensitive: bool = True) -> Datase
         lines = lzma.decompress((folder / f"{name}.xz").read_bytes()).decode("ascii").split("\n")
         fields += ", ".join(line for line in lines if line and not line.startswith("|")).split(", ")
     columns = {name: fields[place :: len(_COLUMNS)] for place, name in enumerate(_COLUMNS)}
-    shown = [name for name in _CATEGORICAL if keep_sensitive or name != sensitive]
-    coded = {name: np.unique(columns[name], return_inverse=True) for name in shown}
+    coded = {name: np.unique(columns[name], return_inverse=True) for name in _CATEGORICAL}
     values: dict[str, npt.NDArray[Any]] = {name: np.array(columns[name], dtype=np.float64) for name in _RANGES}
     values |= {name: codes for name, (_, codes) in coded.items()}
     categories: dict[str, Feature] = {name: dict(enumerate(found.tolist())) for name, (found, _) in coded.items()}

@@ -92,8 +92,8 @@ class ColumnNames:
         """Raise where a needed column was not named, with the columns there are; ``needed``: what each is for."""
         missing = [role for role in needed if not getattr(self, role)]
         if missing:
+            from logofair.columns.checks import listed_names
             from logofair.files.tables import column_names
-            from logofair.files.values import listed_names
 
             there = f"{files.paths[0]} has {listed_names(column_names(files.paths[0]))}"
             raise InputError(f"--{missing[0]}: not given; name the column of {needed[missing[0]]}: {there}.")

@@ -25,11 +25,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from logofair.columns.checks import nearest_name, shown
+from logofair.columns.checks import listed_names, nearest_name, shown
 from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ending_of
-from logofair.files.values import as_numbers, has_value, is_number, listed_names
+from logofair.files.values import as_numbers, has_value, is_number
 from logofair.files.writing import TABLE, FileName, readable, reason_of, with_formulas
 
 if TYPE_CHECKING:

@@ -10,7 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from logofair.columns.checks import Label, nearest_name, shown
+import numpy as np
+
+from logofair.columns.checks import Integers, Label, listed_names, nearest_name, shown
+from logofair.columns.labels import encode
 from logofair.errors import InputError
 from logofair.files import polars_module
 
@@ -148,15 +151,13 @@ def label_text(label: Label) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def known_places(labels: polars.Series, names: Sequence[Label], what: str) -> polars.Series:
-    """The place of every label among those of a policy, compared as files spell them; null where it is not there."""
-    pl, texts = polars_module(), [label_text(name) for name in names]
-    if len(set(texts)) < len(texts):
-        raise InputError(f"the policy: two {what}s are written alike in a file; rename one and fit again.")
-    if labels.dtype.is_float():  # whole ones are spelled as integers
-        whole = labels.cast(pl.Int64, strict=False).cast(pl.String)
-        labels = labels.cast(pl.String).zip_with(labels != labels.floor(), whole)
-    return labels.cast(pl.String).cast(pl.Enum(texts), strict=False).to_physical()
+def places_by_text(labels: object, names: Sequence[Label]) -> Integers:
+    """The place of every label among names, compared as files spell them; -1 where it is not there."""
+    places = {label_text(name): place for place, name in enumerate(names)}
+    if len(places) < len(names):
+        raise InputError("the policy: two groups or sites are written alike in a file; rename one and fit again.")
+    found = encode(labels, "labels")
+    return np.array([places.get(label_text(name), -1) for name in found.names], dtype=np.int32)[found.codes]
 
 
 def binary_labels(column: polars.Series, where: str, positive: str | None, option: str) -> polars.Series:
@@ -206,12 +207,7 @@ def known_label(name: str, known: Mapping[str, Any], where: str) -> Any:
     if name in known:
         return known[name]
     alike = [each for each in known if each.casefold() == name.casefold()] or known
-    raise InputError(f"{where}: no {name!r}{nearest_name(name, alike)}; there are {listed_names(list(known), 6)}.")
-
-
-def listed_names(names: Sequence[object], most: int = 20) -> str:
-    """Names for people, no more than so many."""
-    return ", ".join(map(shown, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+    raise InputError(f"{where}: no {name!r}{nearest_name(name, alike)}; there are {listed_names(known, 6)}.")
 
 
 CostsText: TypeAlias = tuple[float, float] | dict[str, tuple[float, float]]  # one pair, or by site, "" for others

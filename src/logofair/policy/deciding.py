@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from logofair.columns.checks import Floats, Integers, Label, shown
+from logofair.columns.checks import Floats, Integers, Label, listed_names, shown
 from logofair.columns.labels import Codes, plain
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
@@ -22,7 +22,7 @@ from logofair.files import polars_module
 from logofair.files.inputs import ColumnNames, DataFiles, find_files, site_name
 from logofair.files.rows import complete_rows
 from logofair.files.tables import Table, column_names, estimated_rows, open_table
-from logofair.files.values import join_groups, known_places, label_text, listed_names
+from logofair.files.values import join_groups, label_text, places_by_text
 from logofair.files.writing import replacing, written_in_parts
 from logofair.policy.coins import Tosses, Words, exact_counts
 from logofair.policy.info import ColumnsInfo
@@ -215,16 +215,16 @@ class Decider:
     def _codes(self, numbers: polars.Series, labels: polars.Series, role: str, where: str) -> Integers:
         """Numbers of groups or sites, -1 where unknown; raise where they may not be. ``numbers`` are the rows'."""
         names = self.policy.groups if role == "group" else self.policy.sites
-        codes = known_places(labels, names, role)
-        if codes.null_count() and self.on_unknown not in (("base",) if role == "group" else ("merged", "base")):
-            row = int(codes.is_null().arg_max() or 0)
+        codes = places_by_text(labels, names)
+        if (codes < 0).any() and self.on_unknown not in (("base",) if role == "group" else ("merged", "base")):
+            row = int(np.argmax(codes < 0))
             found = f"{where}: row {numbers[row]} is {shown(labels[row])}"
             if role == "site" and self.policy.site is not None:
                 raise self._other_site_error(found)
             use = "--on-unknown base" if role == "group" else "--on-unknown merged, or base"
             known = listed_names(names, 6)
             raise InputError(f"{found}, a {role} the policy does not know (it knows {known}); use {use}.")
-        return np.asarray(codes.cast(polars_module().Int32).fill_null(-1).to_numpy())
+        return codes
 
     def _site(self, table: Table, rows: polars.DataFrame) -> Integers | None:
         """Numbers of sites, -1 where unknown; None where the policy needs none."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logofair.columns.checks import Floats, Integers, Label, listed, matrix, probabilities
+from logofair.columns.checks import Floats, Integers, Label, listed_names, matrix, probabilities
 from logofair.columns.segments import Indices
 from logofair.errors import InputError
 from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, Rules
@@ -80,13 +80,12 @@ class LinearRules(Rules):
             raise ValueError("weights")
 
 
-def read_probabilities(
-    table: object, groups: Sequence[Label] = (), where: str = "group_probabilities"
-) -> tuple[tuple[Label, ...], Floats]:
+def read_probabilities(table: object, groups: Sequence[Label] = ()) -> tuple[tuple[Label, ...], Floats]:
     """Names and probabilities, (n, groups), of a mapping or frame named by group, or an array in the groups' order.
 
     Columns are matched with ``groups`` by their text, where these are given.
     """
+    where = "group_probabilities"
     if table is None:
         raise InputError(f"{where}: missing, but the rule decides by them; pass a table with a column for every group.")
     columns = table if isinstance(table, Mapping) else getattr(table, "columns", None)
@@ -101,10 +100,9 @@ def read_probabilities(
         found = {str(name): name for name in columns}
         names = tuple(groups) or tuple(found.values())
         if set(found) != set(map(str, names)):
-            its = f"its columns are {listed(map(repr, found), len(found))}" if found else "it has no columns"
+            its = f"its columns are {listed_names(found)}" if found else "it has no columns"
             raise InputError(
-                f"{where}: {its}, but the groups are "
-                f"{listed(map(repr, names), len(names))}; name a column for every group."
+                f"{where}: {its}, but the groups are {listed_names(names)}; name a column for every group."
             )
         each = [probabilities(table[found[str(name)]], f"{where}: column {name!r}") for name in names]  # type: ignore[index]
         values = np.stack(each, axis=1) if each else np.zeros((0, 0))

@@ -18,7 +18,7 @@ from logofair.columns.checks import (
     Integers,
     Label,
     column,
-    listed,
+    listed_names,
     probabilities,
     random_number,
     same_length,
@@ -436,7 +436,7 @@ class Policy(Reportable):
                 row = int(np.flatnonzero(strange)[0])
                 raise InputError(
                     f"{where}: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
-                    f"(it knows {listed(map(repr, names), len(names), 6)}); {advice}."
+                    f"(it knows {listed_names(names, 6)}); {advice}."
                 )
         if strange_site.any() and on_unknown == "merged" and not self.has_merged:
             fitted = "" if self.site is not None else " (see its warnings)"

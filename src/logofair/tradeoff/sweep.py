@@ -14,7 +14,7 @@ from logofair.auditing.chance import pair_figure
 from logofair.auditing.measure import value_of
 from logofair.auditing.result import Side
 from logofair.columns.cells import Cells
-from logofair.columns.checks import listed, random_number
+from logofair.columns.checks import listed_names, random_number
 from logofair.columns.labels import Codes, encode_known
 from logofair.costs import ACCURACY
 from logofair.errors import InfeasibleError, InputError
@@ -366,7 +366,7 @@ def checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
         codes = encode_known(groups, fit.groups.names, "sensitive_features")
         if (codes < 0).any():
             strange = next(name for name in rows.groups.names if name not in fit.groups.names)
-            known = listed(map(repr, fit.groups.names), len(fit.groups.names))
+            known = listed_names(fit.groups.names)
             raise InputError(f"sensitive_features: no rule is fitted for {strange!r}; the rows to fit on have {known}.")
         if rows.ids is not None and fit.ids is not None:
             check_other_people(fit.ids, rows.ids)

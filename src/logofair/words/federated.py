@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from logofair.columns.checks import listed as listed_in_full
+from logofair.columns.checks import listed_names
 from logofair.federation.plan import Members, Plan
 from logofair.federation.result import RunResult
 from logofair.requirement import own_rates
@@ -59,7 +59,7 @@ def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple
     """
     yield "Plan", f"Run {plan.run}, digest {plan.fingerprint}."
     if members is not None:
-        names = f": {listed_in_full(members.names, members.number)}" if members.names else ""
+        names = f": {listed_names(members.names, show=str)}" if members.names else ""
         yield "Sites", f"{members.number:,}{names}; the run fails with fewer than {plan.quorum}."
     yield "Groups", f"{', '.join(map(str, plan.groups))}."
     yield "Required", _required_sentence(plan)
@@ -245,13 +245,13 @@ def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
             if place >= 0 and len(few) > 1:
                 yield (
                     "Calibration",
-                    f"{listed_in_full(few, len(few))} have few rows each and were calibrated as one group.",
+                    f"{listed_names(few, show=str)} have few rows each and were calibrated as one group.",
                 )
             elif place < 0:
                 others = "the map of the other groups" if len(few) < names.size else "the scores as they are"
                 yield (
                     "NOT MEASURED",
-                    f"How scores of {listed_in_full(few, len(few))} relate to labels over all sites: too few rows, or "
+                    f"How scores of {listed_names(few, show=str)} relate to labels over all sites: too few rows, or "
                     f"sites that have both labels; every site started from {others}.",
                 )
     if plan.smallest_cell > 1:
