@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from logofair import InfeasibleError, InputError, Notion
 from logofair.engines.inprocess import run, run_apart
-from logofair.federation import ClientBatch, Server, SiteColumns, late_policy, make_plan
+from logofair.federation import Client, ClientBatch, Server, SiteColumns, late_policy, make_plan
 from logofair.federation.exchange import GroupCounts, reply_form
 from logofair.federation.exchanges.publication import wrong_in
 from logofair.federation.exchanges.rounds import AnswersRequest
@@ -446,6 +446,20 @@ def test_a_site_that_cannot_meet_its_own_part_answers_with_its_slack_and_refuses
     for engine in (run, run_apart):
         with pytest.raises(InfeasibleError, match="what is required inside sites cannot be met at some site"):
             engine(plan, sites)
+
+
+def test_a_site_that_cannot_meet_its_own_part_says_on_its_own_screen_what_conflicts_and_the_others_say_nothing():
+    sites = federation((60, 40, 50))
+    name = next(iter(sites))
+    asked = [f"selection rate of 0 >= 0.9 at {name}", f"accuracy loss from unconstrained <= 0.01 at {name}"]
+    plan = make_plan(groups=[0, 1], require=asked, calibration="none", pooling="none", run="a", smallest_cell=1)
+    server = Server.start(plan, list(sites))
+    asked_of = {site: Client(site, columns).handle(server.message()) for site, columns in sites.items()}
+    assert all(not reply.refusal for _, reply in asked_of.values())
+    said = [client.trouble for client, _ in asked_of.values()]
+    assert said[0].startswith("at this site no rule meets all of them: 'selection rate of 0 >= 0.9 at ")
+    assert "'accuracy loss from unconstrained <= 0.01" in said[0]
+    assert said[1:] == ["", ""]
 
 
 def test_a_published_rate_that_this_site_contradicts_is_refused():

@@ -17,6 +17,7 @@ from logofair.errors import InputError, RefusedError
 from logofair.federation.batch import ClientBatch, ClientState
 from logofair.federation.exchange import GroupCounts, Refusal, Sums, fault
 from logofair.federation.exchanges.publication import PublishRequest
+from logofair.federation.exchanges.rounds import Totals, conflict_inside
 from logofair.federation.limits import SiteLimits
 from logofair.federation.messages import ReplyMessage, RequestMessage
 from logofair.federation.privacy import Release
@@ -221,4 +222,5 @@ class Client:
         wrong = fault(own, request, batch.state.plan, counts, roster_counts)
         if wrong is not None:
             raise RefusedError(Refusal.IMPLAUSIBLE, f"not sent, since this site {wrong}.")
-        return replace(self, cached=batch, stored=replace(self.stored, state=batch.state)), own
+        trouble = conflict_inside(batch, own) if isinstance(own, Totals) else ""
+        return replace(self, cached=batch, stored=replace(self.stored, state=batch.state), trouble=trouble), own

@@ -45,7 +45,7 @@ from logofair.federation.plan import Plan
 from logofair.fitting.pooling import GroupPriors
 from logofair.solvers.algorithm1 import signed
 from logofair.solvers.decomposition import Decomposition, TriedPrices
-from logofair.solvers.joint import least_slack
+from logofair.solvers.joint import conflict_of, least_slack
 from logofair.solvers.local import solve_local
 from logofair.solvers.problem import make_problem
 from logofair.solvers.trials import trial_prices
@@ -156,8 +156,8 @@ class TotalsExchange(Exchange):
             raise InfeasibleError(
                 {where: slack},
                 f"requirements: no rule meets all of them: {where} cannot be met at some site; in all sites together "
-                f"its rates would have to give way by {slack:.4g} at least, and each site can see its own part by "
-                "fitting its own rows.",
+                f"its rates would have to give way by {slack:.4g} at least, and the screen of such a site says what "
+                "conflicts there.",
             )
         maps, priors = self.request.maps, self.request.priors
         totals = RosterTotals(total.mass, total.positives, sites, today=total.today, maps=maps, priors=priors)
@@ -183,6 +183,14 @@ def _least_slack(cells: Cells, state: ClientState) -> Floats:
         if not solve_local(one, *one.gain).sound:
             found[number] = least_slack(one)
     return found
+
+
+def conflict_inside(batch: ClientBatch, totals: Totals) -> str:
+    """Which of its own requirements conflict at a site, for its own screen; nothing where some rule meets them."""
+    if totals.slack.sum() <= _SLACK:
+        return ""
+    conflict = conflict_of(local_requirements(batch.state.requirements, batch.cells), batch.cells)
+    return f"at this site {str(conflict).removeprefix('requirements: ')}"
 
 
 @dataclass(frozen=True, eq=False)
