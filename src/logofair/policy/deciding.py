@@ -44,8 +44,8 @@ class DecisionCounts:
     """How many rows were decided and accepted, by group; grows batch by batch.
 
     ``unknown`` rows are of groups or sites that the policy does not know, ``dropped`` ones were left out; ``ids`` are
-    the ids met, as numbers of 64 bits. ``excess`` is how many more rows were accepted than their chances sum to, where
-    counts are exact: less than one either way.
+    the ids met, as numbers of 64 bits. ``summed_chances`` is how many rows were expected to be accepted, where counts
+    are exact: less than one more or fewer are.
     """
 
     groups: tuple[Label, ...]
@@ -53,7 +53,7 @@ class DecisionCounts:
     unknown: int = 0
     dropped: int = 0
     ids: array[int] = field(default_factory=lambda: array("Q"))  # grows in place: there may be 100 million
-    excess: float | None = None
+    summed_chances: float | None = None
 
     def __post_init__(self) -> None:
         self.counted = np.zeros((len(self.groups) + 1, 2), dtype=np.int64)  # the last line: no known group
@@ -67,11 +67,6 @@ class DecisionCounts:
     def accepted(self) -> int:
         """Rows accepted."""
         return int(self.counted[:, 1].sum())
-
-    @property
-    def summed_chances(self) -> float | None:
-        """How many rows were expected to be accepted, where counts are exact."""
-        return None if self.excess is None else self.accepted - self.excess
 
     @property
     def repeated(self) -> int:
@@ -105,7 +100,7 @@ class DecisionCounts:
         return {
             "rows": self.rows,
             "accepted": self.accepted,
-            "exact_counts": self.excess is not None,
+            "exact_counts": self.summed_chances is not None,
             "summed_chances": self.summed_chances,
             "unknown_rows": self.unknown,
             "rows_left_out": self.dropped,
@@ -312,14 +307,14 @@ def decide_files(
             met.append((tosses.chance, tosses.cells, tosses.words))
             return np.zeros(tosses.rows.size, dtype=np.bool_)
 
-        unused = DecisionCounts(decider.counted)
-        with closing(_batches(decider, files, unused, batch, accept_nobody_yet)) as steps:
+        sure = DecisionCounts(decider.counted)
+        with closing(_batches(decider, files, sure, batch, accept_nobody_yet)) as steps:
             deque(progress(steps, "Summing chances", expected), maxlen=0)
-        totals.excess = 0.0
+        totals.summed_chances = float(sure.accepted)
         if met:
             chance, cells, words = map(np.concatenate, zip(*met, strict=True))
             accepted, given = exact_counts(chance, cells, words), 0
-            totals.excess = float(accepted.sum() - chance.sum())
+            totals.summed_chances += float(chance.sum())
 
             def tell(tosses: Tosses) -> Booleans:
                 nonlocal given

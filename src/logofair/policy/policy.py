@@ -237,14 +237,7 @@ class Policy(Reportable):
         deterministic: bool = False,
     ) -> Tosses:
         """Decide on rows as far as that goes without chance; arguments as in :meth:`decide`."""
-        same_order(
-            scores=scores,
-            sensitive_features=sensitive_features,
-            sites=sites,
-            group_probabilities=group_probabilities,
-            ids=ids,
-        )
-        eta, cells, seen = self._rows(scores, sensitive_features, sites, group_probabilities, on_unknown)
+        eta, cells, seen = self._rows(scores, sensitive_features, sites, group_probabilities, on_unknown, ids)
         id_column = None if ids is None else read_ids(ids)
         same_length(eta.size, ids=id_column)
         number = None if random_state is None else random_number(random_state)
@@ -360,14 +353,19 @@ class Policy(Reportable):
         return np.insert(place_words(sites, groups), len(sites) * len(groups), np.uint64(0))
 
     def _rows(
-        self, scores: object, sensitive_features: object, sites: object, group_probabilities: object, on_unknown: str
+        self,
+        scores: object,
+        sensitive_features: object,
+        sites: object,
+        group_probabilities: object,
+        on_unknown: str,
+        ids: object = None,
     ) -> tuple[Floats, Integers, Floats | None]:
         """Check rows; their calibrated scores, the number of the rule that applies, and what it sees of groups."""
         if not isinstance(on_unknown, str) or on_unknown not in _UNKNOWN:
             raise InputError(f"on_unknown: got {on_unknown!r}; use one of {', '.join(_UNKNOWN)}.")
-        same_order(
-            scores=scores, sensitive_features=sensitive_features, sites=sites, group_probabilities=group_probabilities
-        )
+        columns = {"sensitive_features": sensitive_features, "sites": sites, "group_probabilities": group_probabilities}
+        same_order(scores=scores, **columns, ids=ids)
         score, seen = probabilities(scores), None
         if self.looks_away:
             if sensitive_features is not None:

@@ -331,9 +331,11 @@ def applied_page(
         unknown = f"{counted(totals.unknown, 'row')} of sites or groups the policy does not know"
         warnings.append(f"{unknown}, decided by --on-unknown.")
     if totals.repeated:
-        same = "each is decided by itself" if totals.excess is not None else "one coin per person, site and group"
+        same = (
+            "each is decided by itself" if totals.summed_chances is not None else "one coin per person, site and group"
+        )
         warnings.append(f"{counted(totals.repeated, 'row')} with an id that was met before: {same}.")
-    if totals.excess is not None:
+    if totals.summed_chances is not None:
         warnings.append(
             f"{totals.accepted:,} accepted where chances sum to {totals.summed_chances:,.2f}. A decision depends on "
             "who else is in these files; other files may not keep a limit on how many are accepted."
