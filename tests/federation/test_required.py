@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ LENDER = {
     "floors": {"local": {"equal_opportunity": 0.3}, "global": {"equal_opportunity": "today"}},
     "capacity": {"local": 0.95, "global": 0.85},
 }
+SECURE = {"local_tolerance": None, "global_tolerance": None, "secure": True}
 PAIRS = [(1.0, 1.0), (1.0, 3.0), (2.0, 0.3), (0.0, 1.0), (5.0, 0.0)]  # costs of errors
 
 
@@ -83,11 +85,15 @@ def check(required: Required) -> bool:
     return True
 
 
-def in_a_federation(seed, forms=7, about=None):
-    """A random problem of sentences, of those that a federation knows."""
-    required = Required.spoken(seed, forms, about)
+def known_there(required):
+    """A problem without what a federation cannot require."""
     items = [item for item in required.items if item.bound != "today" or item.measure not in ("gap", "ratio")]
     return replace(required, items=items)
+
+
+def in_a_federation(seed, forms=7, about=None):
+    """A random problem of sentences, of those that a federation knows."""
+    return known_there(Required.spoken(seed, forms, about))
 
 
 def with_precision(seed):
@@ -116,6 +122,8 @@ def with_costs_of_sites(seed):
         *((in_a_federation, range(first, first + 6), 3) for first in (0, 6, 20, 107)),
         (with_precision, range(8), 5),
         *((with_losses, range(first, first + 6), 3) for first in (0, 6)),
+        # Nothing but shares accepted and ceilings of precision.
+        (partial(in_a_federation, forms=9), (2600090, 2600097), 2),
         *((with_costs_of_sites, range(first, first + 4), 2) for first in (40, 44)),
     ],
 )
@@ -142,6 +150,59 @@ def test_the_optimum_is_that_of_a_program_over_rows_whatever_is_mixed(seed):
     required = Required.mixed(seed)
     assume(all(required.mass[required.sites == client].any() for client in np.unique(required.sites)))
     check(required)
+
+
+@examples(200, few=3)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_it_is_where_differences_precision_and_losses_are_mixed_in(seed):
+    required = known_there(Required.everything(seed))
+    assume(all(required.mass[required.sites == client].any() for client in np.unique(required.sites)))
+    check(required)
+
+
+def for_secure_sums(seed):
+    """A random problem in which every group is at three sites or more, of requirements that secure sums allow."""
+    rng, source = np.random.default_rng([seed, 11]), Required.everything(seed)
+    n_groups, n_sites = int(rng.integers(2, 4)), int(rng.integers(3, 6))
+    each = np.repeat(np.arange(n_groups * n_sites), 3)  # rows that make a person of either label in every cell
+    cell = np.concatenate([each, rng.integers(0, n_groups * n_sites, int(rng.integers(30, 100)))])
+    chances = np.concatenate([0.4 + 0.2 * rng.random(each.size), rng.random(cell.size - each.size)])
+    items = []
+    for item in source.items:
+        try:
+            plan_of(**SECURE, groups=list(range(n_groups)), require=[*items, item])
+            items.append(item)
+        except InputError:
+            continue
+    costs = source.costs[0] if isinstance(source.costs, dict) else source.costs
+    return Required(chances, cell % n_groups, cell // n_groups, items, costs)
+
+
+def check_secure(required):
+    """Run a random problem with secure sums and compare with its program; whether it can be met."""
+    best, sites, largest = required.least_cost(), dealt(required), required.dearest
+    groups = np.unique(required.groups).tolist()
+    plan = plan_of(**SECURE, groups=groups, require=list(required.items), costs=required.costs, trials=16, rounds=60)
+    try:
+        result = run_apart(plan, sites, identities(sites)).result
+    except InfeasibleError:
+        assert best is None
+        return False
+    cost = 1.0 - result.accuracy if required.costs is None else result.accuracy
+    assert result.holds
+    assert required.loosened_cost() - 1e-4 * largest <= cost
+    assert best is None or cost <= best + 1e-4 * largest
+    return True
+
+
+def test_the_optimum_by_secure_sums_is_that_of_a_program_over_rows():
+    assert sum(check_secure(for_secure_sums(seed)) for seed in range(3)) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1120, 30))
+def test_the_optimum_by_secure_sums_is_that_of_a_program_over_rows_in_many_problems(first):
+    assert 15 < sum(check_secure(for_secure_sums(seed)) for seed in range(first, first + 30)) <= 30
 
 
 def test_today_may_be_that_everybody_is_accepted_but_for_rounding():

@@ -30,13 +30,13 @@ def drawn(seed: int) -> Required:
     return replace(found, items=list(dict.fromkeys([*map(Requirement.parse, texts), *others])))
 
 
-def at(required: Required, factor: float) -> bool:
-    """Whether some rule meets everything with the limits on gaps multiplied."""
+def at(required: Required, factor: float, giving: float = 0.0) -> bool:
+    """Whether some rule meets everything, but for an amount, with the limits on gaps multiplied."""
     items = [
         replace(item, bound=min(item.bound * factor, 0.99)) if item.measure == "gap" and item.bound != TODAY else item
         for item in required.items
     ]
-    return replace(required, items=items).possible(items)
+    return replace(required, items=items).possible(items, dict.fromkeys(items, giving))
 
 
 def check(required: Required) -> bool:
@@ -48,14 +48,14 @@ def check(required: Required) -> bool:
         return False
     found = solution.least_gap
     assert solution.certificate.holds
-    assert at(required, found.factor + 1e-6)
+    assert at(required, found.factor + 1e-6, giving=1e-9)  # which a certificate lets pass
     assert found.below is None or (found.below == pytest.approx(found.factor - STEP) and "conflict" in found.proof)
     assert found.below is None or not at(required, found.below - 1e-6)
     return True
 
 
 def test_no_smaller_factor_would_do_by_a_program_over_rows():
-    assert sum(check(drawn(seed)) for seed in range(12)) > 5
+    assert sum(check(drawn(seed)) for seed in (*range(12), 1500031)) > 5  # a loss missed by 9e-10
 
 
 @pytest.mark.slow

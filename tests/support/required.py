@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ NOTIONS = ("demographic_parity", "equal_opportunity", "predictive_equality", "eq
 NOTION = {"selection": "demographic_parity", "positives": "equal_opportunity", "negatives": "predictive_equality"}
 TOLERANCES = (None, 0.0, 0.05, 0.2, ("ratio", 0.8), ("ratio", 0.5), ("ratio", 1.0))
 _SMALL = 1e-9  # a coefficient that HiGHS leaves out
+_MISSED = 1e-9  # by which a rule of the program may miss what is required
 _FIXED = 1e-7  # a rate that cannot be further than this from 0 or 1 has to be 0 or 1: see ``Required.fixed``
 
 # A row of the program: ``row @ chances of acceptance <= end``, and the requirement that it is of.
@@ -169,6 +170,38 @@ class Required:
         texts = [text.replace("LOSS", "accuracy" if costs is None else "cost") for text in texts]
         return cls(chances, groups, sites, list(dict.fromkeys(map(Requirement.parse, texts))), costs)
 
+    @classmethod
+    def everything(cls, seed: int) -> Required:
+        """A mixed problem with differences of rates, precision and losses besides: half of them cannot be met."""
+        found, rng = cls.mixed(seed), np.random.default_rng([seed, 7])
+        groups, sites = np.unique(found.groups).tolist(), np.unique(found.sites).tolist()
+        loss, texts = "accuracy" if found.costs is None else "cost", []
+
+        def where() -> str:
+            if len(sites) == 1:
+                return str(rng.choice(["overall", "per site"]))
+            site = rng.choice(sites)
+            return str(rng.choice(["overall", "overall", "per site", f"per site except {site}", f"at {site}"]))
+
+        def who() -> str:
+            return str(rng.choice(["everyone", *map(str, groups)]))
+
+        for _ in range(int(rng.integers(1, 4))):
+            form, little, more = int(rng.integers(3)), rng.random() < 0.1, rng.random() < 0.7
+            if form == 0:
+                low, high = (0.3, 0.95) if more else (0.4, 0.9)
+                bound = float(rng.choice([0.0, 1.0])) if little else round(low + (high - low) * float(rng.random()), 2)
+                texts.append(f"precision of {who()} {'>=' if more else '<='} {bound} {where()}")
+            elif form == 1:
+                place = "per site" if isinstance(found.costs, dict) else where()
+                bound = 0.0 if little else round(0.15 * float(rng.random()), 3)
+                texts.append(f"{loss} loss{rng.choice(['', ' from unconstrained'])} <= {bound} {place}")
+            else:
+                rate, size = rng.choice(list(COUNTS)), 0.0 if little else round(0.3 * float(rng.random()), 2)
+                relation = f"<= {size}" if more else f">= {-size}"
+                texts.append(f"{rate} of {who()} - {rate} of {who()} {relation} {where()}")
+        return replace(found, items=list(dict.fromkeys([*found.items, *map(Requirement.parse, texts)])))
+
     @property
     def extreme(self) -> bool:
         """Whether some chances are so near to 0 or 1 that a program solved in floating point can miss them."""
@@ -205,11 +238,14 @@ class Required:
         worth = (accepted * (1 - self.chances) - rejected * self.chances) * share
         rows = list(self._rows(dict.fromkeys(self.items, giving)))
         found = self._solved(worth, rows, self.fixed() if giving == 0.0 else (0, 1))
-        return None if found is None else found + float((rejected * self.chances * share).sum())
+        # Of coefficients below 1e-9 HiGHS may make a rule that misses what is required by as much.
+        if found is None or (giving == 0.0 and self.violation(found.x) > _MISSED):
+            return None
+        return float(found.fun) + float((rejected * self.chances * share).sum())
 
     def loosened_cost(self) -> float:
         """The least cost where every requirement gives way by rounding, which is worth much where prices are large."""
-        found = (cost for giving in (2e-9, 1e-8) if (cost := self.least_cost(giving)) is not None)
+        found = (cost for giving in (2e-9, 1e-8, 1e-7) if (cost := self.least_cost(giving)) is not None)
         return next(found)  # where chances are extreme HiGHS may take the first for infeasible
 
     def cost(self, accepted: np.ndarray) -> float:
@@ -258,9 +294,9 @@ class Required:
                         if rate is None:
                             continue
                         most, least = (self._solved(sign * rate, rows, ends) for sign in (-1.0, 1.0))
-                        if most is not None and -most < _FIXED:
+                        if most is not None and -most.fun < _FIXED:
                             ends[rate > 0, 1] = 0.0
-                        elif least is not None and least > 1.0 - _FIXED:
+                        elif least is not None and least.fun > 1.0 - _FIXED:
                             ends[rate > 0, 0] = 1.0
         return [(low, high) for low, high in ends.tolist()]
 
@@ -280,7 +316,7 @@ class Required:
             if found.status in (0, 2):
                 break
         assert found.status in (0, 2), found.message
-        return None if found.status == 2 else float(found.fun)
+        return None if found.status == 2 else found
 
     def _rows(self, giving: Mapping[Requirement, float]) -> Rows:
         several = np.unique(self.sites).size > 1
@@ -342,7 +378,7 @@ class Required:
         alone = Required(self.chances, self.groups, self.sites, own, self.costs, self.weights)
         rows = [row for row in alone._rows({}) if not row[0][~inside].any()]
         found = self._solved(lost, rows)
-        return 0.0 if found is None else found
+        return 0.0 if found is None else float(found.fun)
 
     def _values(self, item: Requirement, inside: np.ndarray) -> Iterator[np.ndarray]:
         """What is measured, as weights of the rows' chances of acceptance."""

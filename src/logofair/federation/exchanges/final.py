@@ -99,7 +99,9 @@ class FinalRequest(Request):
         problem, rates = batch.problem, {rate for item in plan.require for rate in item.rates}
         if state.local_tolerance is not None:
             rates |= set(plan.inside.rates)
-        selection_only = all(rate.slope == 0 for rate in rates)
+        selection_only = all(rate.slope == 0 for rate in rates) and all(
+            item.measure != "precision" for item in plan.require
+        )
         at, answers = (broadcast_prices(self.prices, plan), weights), []
         for asked, prices in zip(self.prices, at[0], strict=True):
             if state.prices is not None and state.u is not None and state.v is not None:
