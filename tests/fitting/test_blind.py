@@ -88,6 +88,16 @@ def test_a_bound_on_rules_that_see_the_same_is_proved_where_rates_count_by_proba
     assert "Nobody's group was known" in unknown.summary()
 
 
+def test_beside_what_is_not_proved_stands_the_bound_of_rules_whose_groups_are_counted_by_probability(
+    people, known, unknown
+):
+    bound = known.as_dict()["bound_by_probability"]
+    assert bound == pytest.approx(unknown.certificate.dual, abs=2e-6)
+    assert f"is more accurate than {100 * bound:.2f} %" in " ".join(known.summary(verbose=True).split())
+    assert people.fit(notion="equalized_odds").as_dict()["bound_by_probability"] is None
+    assert unknown.as_dict()["bound_by_probability"] is None
+
+
 @pytest.mark.parametrize("sees", ["known", "unknown"])
 def test_a_stored_policy_decides_every_row_alike(sees, people, request, tmp_path):
     policy = request.getfixturevalue(sees).policy

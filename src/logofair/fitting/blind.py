@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,8 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
         except InfeasibleError:
             return None
 
-    problem, away, order, optimum = _solved(at(rows.sites, rows.sites.codes), sight, requirements, basis)
+    here = at(rows.sites, rows.sites.codes)
+    problem, away, order, optimum = _solved(here, sight, requirements, basis)
     chance = optimum.rules.chances(away.chances, away.site, away.seen)
     shares, before = (_shares(problem, away.selected(each)[0]) for each in (chance, away.accepted(away.unconstrained)))
     later = cache(over_all)
@@ -139,9 +140,27 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
         merged=None if not rows.has_sites else later if requirements.only_gaps else later(),
         certificate=_certificate(problem, optimum, *shares, basis),
         optimum=optimum,
-        away=Away(shares, before, sight.groups_known, by_probability),
+        away=Away(
+            shares,
+            before,
+            sight.groups_known,
+            by_probability,
+            partial(_bound_by_probability, here, sight, requirements),
+        ),
         coins={"coin_share": float(away.mass @ ((chance > 0.0) & (chance < 1.0)))},
     )
+
+
+def _bound_by_probability(rows: CalibrationRows, sight: Sight, requirements: Requirements) -> float | None:
+    """Where groups are known, what no rule beats that keeps limits on selection rates counted by probability."""
+    if not sight.groups_known or any(rate.slope for item in requirements.items for rate in item.rates):
+        return None
+    try:
+        problem, _, _, optimum = _solved(rows, replace(sight, groups_known=False), requirements, "eta")
+    except InfeasibleError:
+        return None
+    assert optimum.bound is not None
+    return problem.reported(problem.baseline + optimum.bound)
 
 
 def _solved(

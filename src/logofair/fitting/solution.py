@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, product
@@ -44,13 +44,15 @@ class Away:
 
     ``shares`` are u and v of every cell under the rules, ``before`` under the unconstrained one; ``groups_known``:
     whether the groups of the calibration rows were. ``by_probability`` says by how much, at most, a group's rate is
-    off where it is counted by probability, on which rows.
+    off where it is counted by probability, on which rows. ``bound()`` is the accuracy, or the cost, that no
+    rule beats which keeps limits on selection rates counted by probability; found when it is asked for.
     """
 
     shares: tuple[Floats, Floats]
     before: tuple[Floats, Floats]
     groups_known: bool
     by_probability: Mapping[str, float]
+    bound: Callable[[], float | None]
 
 
 @dataclass(frozen=True)
@@ -345,6 +347,7 @@ class Solution(Reportable):
             "coin_share": self.policy.info.coin_share,
             "score_blind_rules": self.policy.info.score_blind_rules,
             "without_coins": {self.certificate.objective: accuracy, "violation": violation},
+            "bound_by_probability": None if self.away is None else self.away.bound(),
             "off_by_probability": {} if self.away is None else dict(self.away.by_probability),
             "promises": None if self.promises is None else asdict(self.promises),
             "warnings": [warning.as_dict() for warning in self.warnings],

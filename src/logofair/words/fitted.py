@@ -203,9 +203,12 @@ def _proof(solution: Solution) -> Iterator[Part]:
     how = {"solver": solution.solver, "calibration": solution.policy.calibrator.method}
     several = len(solution.policy.sites) > 1
     yield Bullets(proof_sentences(solution.certificate.info, rows=rows, sites=several, **how))
+    accurate = solution.certificate.objective == "accuracy"
+    if solution.away is not None and (bound := solution.away.bound()) is not None:
+        most = f"is more accurate than {points(bound, 2)} %" if accurate else f"costs less than {short_number(bound)}"
+        yield Paragraph(f"With groups counted by probability, as predicted, no such rule that keeps the limits {most}.")
     if solution.deterministic is not None and solution.policy.mixtures.mixed.any():
         accuracy, violation = solution.deterministic
-        accurate = solution.certificate.objective == "accuracy"
         worth = f"{points(accuracy, 2)} % accuracy" if accurate else f"{short_number(accuracy)} per person"
         exceeded = f"a limit exceeded by up to {short_number(violation)}"
         broken = exceeded if violation > 1e-6 else "every limit still holds"
