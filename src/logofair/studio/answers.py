@@ -200,17 +200,15 @@ def _series(judged: Outcomes, outcomes: Outcomes, places: Places) -> list[dict[s
     for each in judged:
         kind = "" if each.requirement.measure == "gap" else str(each.requirement)
         key = kind or f"{each.requirement.measure} {' '.join(rate.name for rate in each.requirement.rates)}"
-        own = found.setdefault(
-            key,
-            {
+        if key not in found:
+            found[key] = {
                 "subject": capitalised(subject(replace(each, rate=None))),
                 "unit": unit_of(each),
                 "scale": 1.0 if unit_of(each) == "" else 100.0,
                 "relation": each.requirement.relation,
                 "tested": each.basis != CALIBRATION_ROWS,
                 "rows": [],
-            },
-        )
+            }
         line: dict[str, Any] = {
             "site": None if each.site is None else str(each.site),
             "name": places.name(each),
@@ -225,7 +223,7 @@ def _series(judged: Outcomes, outcomes: Outcomes, places: Places) -> list[dict[s
             line["words"] = f"{figure(each, each.before)} -> {figure(each, each.after)}"
             beside = fitted.get((each.requirement, each.site))
             line["fit"] = None if beside is None or each.basis == CALIBRATION_ROWS else beside.after
-        own["rows"].append(line)
+        found[key]["rows"].append(line)
     return list(found.values())
 
 

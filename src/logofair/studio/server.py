@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 _NAMES = (HOST, "localhost")
 _LARGEST = 1 << 20  # bytes of a request
 _TABS = 1000  # whose newest wishes are remembered
-_STALE = 409  # a newer wish of the same page came meanwhile
+_STALE = 204  # a newer wish of the same page came meanwhile: there is nothing to say
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -114,7 +114,7 @@ def make_app(session: Session, token: str) -> Starlette:
             last = found or last
             async with nullcontext() if wish.is_long else one_at_a_time:
                 if wish.is_stale(turns):
-                    return _json({}, _STALE)
+                    return Response(None, _STALE, _HEADERS)
                 found = await asyncio.to_thread(next, steps, None)
         return _json(last)
 

@@ -12,7 +12,7 @@ studio.render({
         body: JSON.stringify(wish),
         signal,
       });
-      return reply.status === 409 ? null : reply.json();
+      return reply.status === 204 ? null : reply.json();
     },
   },
   el: document.getElementById("studio"),

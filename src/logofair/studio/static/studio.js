@@ -188,7 +188,7 @@ class Studio {
     const began = performance.now();
     const found = await this.ask("solve", { site: this.site, hand: this.hand });
     if (!found) return;
-    this.trouble = found.trouble ?? null;
+    this.trouble = found.trouble ?? (this.answer ? null : this.trouble);
     this.conflict = found.conflict ? found : null;
     if (found.trouble && this.answer) {
       this.setting = this.answer.setting;
