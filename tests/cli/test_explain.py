@@ -145,7 +145,7 @@ def test_of_many_sites_and_groups_the_table_keeps_to_the_screen(tmp_path: Path) 
     columns = {"sensitive_features": groups, "sites": sites}
     logofair.fit(scores, None, **columns, calibration="none").policy.save(tmp_path / "policy.json")
     page = run(tmp_path / "policy.json")[1]
-    assert max(map(len, page.splitlines())) <= 80
+    assert max(map(len, page.partition("Next")[0].splitlines())) <= 80
     assert len(page.splitlines()) <= 20
     assert "more groups: --verbose shows them" in " ".join(page.split())
 

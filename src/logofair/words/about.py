@@ -15,9 +15,10 @@ from logofair import __version__
 from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
-from logofair.words.phrases import counted, cut, group_name, listed, name_of, people
+from logofair.words.phrases import counted, cut, fitting, group_names, listed, name_of, people
 from logofair.words.sections import Command, Facts, Paragraph, Part, Section
 
+_NAMES = 60  # columns of a first line for the names of groups
 _PAPER = (
     "Zhang, Chen, Han, Zhong and Zheng: LoGoFair: Post-Processing for Local and Global Fairness in Federated "
     "Learning. AAAI 2025."
@@ -87,7 +88,13 @@ def title_line(about: About, rows: float, sites: Sequence[Label | None], groups:
     left_out = f" ({about.left_out:,} rows left out for lack of a value)" if about.left_out else ""
     condition = "" if about.data is None else about.data.columns.get("where", "")
     name = f"{about.name} where {cut(condition, 60)}" if condition else about.name
-    return f"{name}: {people(rows)}{left_out}{where}, {listed([group_name(each, 24) for each in groups], 4)}"
+    return f"{name}: {people(rows)}{left_out}{where}, {groups_listed(groups)}"
+
+
+def groups_listed(groups: Sequence[Label]) -> str:
+    """Return the names of the groups as a page's first line has them."""
+    names = group_names(groups, 24)
+    return listed(names, min(4, fitting(names, _NAMES, 2)))
 
 
 def in_memory(name: str, solution: Solution) -> DataSource:

@@ -16,9 +16,10 @@ from logofair.words.phrases import (
     NOTHING,
     capitalised,
     counted,
-    group_name,
+    fitting,
+    group_names,
     listed,
-    name_of,
+    names_of,
     people,
     points,
     short_number,
@@ -28,6 +29,7 @@ from logofair.words.sections import Answer, Cell, CellText, Table, can_rely, in_
 
 GUARANTEED = "find limits that this many people can guarantee"
 _GROUPS = 4  # named in a line
+_LISTED = 105  # columns for them
 _BASE_RATES_DIFFER = 0.15
 _TABLE_GROUPS = 6  # in the first screen's table
 
@@ -66,9 +68,17 @@ def cost_answer(found: Comparison, *, expected: bool = False) -> Answer:
         first, last = map(shown, sorted((abs(low), abs(high))))
         detail = f"could be {first} to {last}" if first != last else first
         detail += f" {more if low >= 0 else less}"
+    if {shown(low), shown(high)} == {shown(0.0)}:
+        detail = "no change"
     if expected and found.cost is None:
         detail += ", expected: there are no labels to count with"
     return what_it_costs(f"{shown(before)} -> {shown(after)}", unit, detail)
+
+
+def left_out_sentence(number: int, leave: str) -> str:
+    """Return what cannot be known of people without a label, and which notion can still be judged."""
+    known = f"{number:,} people were left out; rates of right and wrong are of the others alone"
+    return f"{known}. If only accepted people have a label, {leave}: selection needs none."
 
 
 def interval(found: Measured | None) -> str:
@@ -88,11 +98,9 @@ def selected_answer(found: Comparison, accepted: str) -> Answer:
     """Return whose decisions change: the share accepted of each group before and after, the most changed first."""
     (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
     order = np.argsort(-np.abs(after - before), kind="stable") if rows.size > _GROUPS else np.arange(rows.size)
-    named = [
-        f"{group_name(found.second.groups[at], 24)} {points(before[at], 0)} -> {points(after[at], 0)} %"
-        for at in order.tolist()
-    ]
-    listing = listed(named, _GROUPS if rows.size <= _GROUPS else 1, last=", ")
+    names = group_names(found.second.groups, 24)
+    named = [f"{names[at]} {points(before[at], 0)} -> {points(after[at], 0)} %" for at in order.tolist()]
+    listing = listed(named, fitting(named, _LISTED) if rows.size <= _GROUPS else 1, last=", ")
     return Answer("", accepted.capitalize(), listing, "", _changed(found))
 
 
@@ -100,11 +108,12 @@ def changes_table(found: Comparison, accepted: str) -> Table:
     """Return who changes side: how many of each group are accepted before and after."""
     (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
     order = np.argsort(-np.abs((after - before) * rows), kind="stable")[:_TABLE_GROUPS]
+    names = names_of(found.second.groups, 30)
 
     def line(at: int) -> tuple[CellText, ...]:
         was, now = round(before[at] * rows[at]), round(after[at] * rows[at])
         change = f"{now - was:+,}".replace("-", "−") if now != was else "0"
-        return name_of(found.second.groups[at], 30), f"{was:,} of {rows[at]:,.0f}", f"{now:,}", Cell(change, now - was)
+        return names[at], f"{was:,} of {rows[at]:,.0f}", f"{now:,}", Cell(change, now - was)
 
     lines = tuple(line(at) for at in sorted(order.tolist()))
     more = [f"{rows.size - len(lines):,} more groups change less."] if rows.size > len(lines) else []
@@ -125,8 +134,9 @@ def _changed(found: Comparison) -> str:
 def rates_table(audits: Sequence[tuple[str, Audit]], caption: str) -> Table:
     """Return every rate of every group over all sites, under each of some rules, with interval and people."""
     last = audits[-1][1]
+    names = dict(zip(last.groups, names_of(last.groups, 30), strict=True))
     measured = [
-        (f"{rate}, {name_of(group, 30)}", [audit.rates[rate][group] for _, audit in audits])
+        (f"{rate}, {names[group]}", [audit.rates[rate][group] for _, audit in audits])
         for rate, row in last.rates.items()
         for group in row
     ]
@@ -148,8 +158,8 @@ def base_rates_differ(audit: Audit) -> str:
     mass, rows = tally.mass[0], tally.rows[0].sum(axis=1)
     total = mass.sum(axis=1)
     known = [
-        (float(mass[at, 1] / total[at]), group_name(group, 24))
-        for at, group in enumerate(audit.groups)
+        (float(mass[at, 1] / total[at]), name)
+        for at, name in enumerate(group_names(audit.groups, 24))
         if tally.labelled and rows[at] >= FEW_ROWS and total[at] > 0
     ]
     (least, low), (most, high) = min(known, default=(0.0, "")), max(known, default=(0.0, ""))
@@ -212,8 +222,9 @@ def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
     if each.requirement.measure == "accepted" or each.requirement.is_loss:
         has = f"{people(each.rows or 0)} were measured"
     elif found is not None and len(each.groups) > 1:
-        rows = dict(zip(found.second.groups, found.second.global_.tally.rows[0].sum(axis=1), strict=True))
-        has = f"{who} is {group_name(min(each.groups, key=lambda group: float(rows[group])), 24)} ({each.rows:,})"
+        names, rows = group_names(found.second.groups, 24), found.second.global_.tally.rows[0].sum(axis=1)
+        smallest = min(each.groups, key=lambda group: float(rows[found.second.groups.index(group)]))
+        has = f"{who} is {names[found.second.groups.index(smallest)]} ({each.rows:,})"
     needed, asked = _needed(each), limit_words(each, each.limit)
     if not needed:
         return f"{has}, and chance may explain that the limit is exceeded" if (each.room or 0.0) < 0 else has

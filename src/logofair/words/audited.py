@@ -21,6 +21,7 @@ from logofair.words.answers import (
     cost_answer,
     fair_answer,
     interval,
+    left_out_sentence,
     rates_table,
     rely_answer,
     selected_answer,
@@ -30,9 +31,10 @@ from logofair.words.limits import Places, every_limit, limits_picture, limits_ta
 from logofair.words.phrases import (
     NOTHING,
     counted,
-    group_name,
+    group_names,
     listed,
     name_of,
+    names_of,
     people,
     plural,
     points,
@@ -54,6 +56,7 @@ from logofair.words.sections import (
     what_it_costs,
 )
 
+_MANY = 20  # people left out are many if they are more than one in so many
 _IN_FIT = {
     "all": "Optimistic: these people chose the policy. Audit others",
     "some": "Optimistic: some of these people chose the policy. Leave them out with --where",
@@ -61,6 +64,7 @@ _IN_FIT = {
 }
 _SITES_DRAWN = 6  # beside those over all
 _SITES_NAMED = 3
+_TERMINAL, _ANY = 80, 10_000  # columns
 _SELECTIVE = "everybody left was accepted; of people who were rejected no rate of right and wrong can be known"
 NO_RATIO = {
     "no categories": "every category is unknown",
@@ -132,7 +136,7 @@ def _page(
     about, first = about or About(), next(iter(by_notion.values()))  # all are of the same rows
     places = Places(about.site_word, several=len(first.sites) > 1)
     telling = _telling(by_notion)
-    gaps = _notions_table(telling, compared, places)
+    gaps = [_notions_table(telling, compared, places, most) for most in (_TERMINAL, _ANY)]
     judged = verdict(outcomes, places, "")
     selective = bool(about.left_out) and first.accuracy is not None and first.accepted == 1.0
     if judged is not None:
@@ -151,6 +155,8 @@ def _page(
     cautions = [*warnings]
     if selective:
         cautions.append("Only accepted people have a label: leave --label out, and selection rates can be judged.")
+    elif about.left_out * _MANY > first.global_.tally.rows.sum() and first.accuracy is not None:
+        cautions.append(left_out_sentence(about.left_out, "leave --label out"))
     if judged is None and about.command and (differ := base_rates_differ(first)):
         cautions.append(f"{differ}: equal selection rates cost accuracy. logofair recommend tells how much.")
     people_ = float(first.global_.tally.people[..., -1].sum())
@@ -158,14 +164,14 @@ def _page(
         "Fairness audit",
         f"{title_line(about, people_, first.sites, first.groups)}{f'; {rule}' if rule else ''}.",
         verdict=judged,
-        table=gaps if judged is None else limits_table(outcomes, places),
+        table=gaps[0] if judged is None else limits_table(outcomes, places, 3),
         answers=tuple(answers),
         picture=picture,
         beside=() if beside is None else (beside,),
         warnings=tuple(cautions),
         next=next_,
         next_tells="" if not next_ else "fair rules for people like these" if judged is None else GUARANTEED,
-        sections=tuple(_sections(about, telling, outcomes, compared, places, gaps, rule)),
+        sections=tuple(_sections(about, telling, outcomes, compared, places, gaps[1], rule)),
         about=about.heading,
         values=values or {},
         written=about.written,
@@ -257,8 +263,11 @@ def _found_gap(gap: Gap) -> str:
     )
 
 
-def _notions_table(telling: Mapping[str, Audit], compared: Comparison | None, places: Places) -> Table:
-    """A line for each notion: its largest gap over all, between whom, and the site where it is largest."""
+def _notions_table(telling: Mapping[str, Audit], compared: Comparison | None, places: Places, most: int) -> Table:
+    """A line for each notion: its largest gap over all, between whom, and the site where it is largest.
+
+    Between whom is left out where there are not so many columns: the answer below the table tells it.
+    """
     before = None if compared is None else compared.first.global_
     audits = list(telling.values())
     paired = before is not None and before.rates == audits[0].global_.rates
@@ -270,11 +279,17 @@ def _notions_table(telling: Mapping[str, Audit], compared: Comparison | None, pl
             gap = audit.global_.headline.gap(at, 0)
             was = [in_points(before.headline.gap(at, 0).value)] if before is not None and paired else []
             worst = [_worst_site(audit, at)] if places.several else []
-            lines.append((gap.rate, *was, in_points(gap.value), interval(gap.value), _between(gap), *worst))
+            who = _between(gap, audit.groups)
+            lines.append((gap.rate, *was, in_points(gap.value), interval(gap.value), who, *worst))
     head = ("gap in points", *(["before"] if paired else []), places.all(), "could be", "between")
     head = (*head, *([f"worst {places.word}"] if places.several else []))
     align = "l" + "r" * (2 + paired) + "l" * (1 + places.several)
-    return Table("Gaps", head, tuple(dict.fromkeys(lines)), align)
+    table = Table("Gaps", head, tuple(dict.fromkeys(lines)), align)
+    if table.fits(most):
+        return table
+    kept = [at for at, name in enumerate(head) if name != "between"]
+    rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+    return Table("Gaps", tuple(head[at] for at in kept), rows, "".join(align[at] for at in kept))
 
 
 def _gaps_picture(telling: Mapping[str, Audit], places: Places) -> Picture | None:
@@ -301,10 +316,11 @@ def _gaps_picture(telling: Mapping[str, Audit], places: Places) -> Picture | Non
     return Picture(dumbbells(lines, caption), caption, Table(caption, ("", "gap", "could be"), rows, "lrr"))
 
 
-def _between(gap: Gap) -> str:
+def _between(gap: Gap, groups: Sequence[Label], most: int = 12) -> str:
     if gap.value is None:
         return "not measured"
-    return f"{name_of(gap.highest, 12)} over {name_of(gap.lowest, 12)}" if gap.value else NOTHING
+    names = dict(zip(groups, names_of(groups, most), strict=True))
+    return f"{names[gap.highest]} over {names[gap.lowest]}" if gap.value else NOTHING
 
 
 def _worst_site(audit: Audit, rate: int) -> str:
@@ -322,7 +338,8 @@ def _sites_answers(telling: Mapping[str, Audit], places: Places) -> Iterator[Ans
     worst = max((gap for gap in gaps if gap.shown), key=_least, default=None)
     question = "Is it fair now?"
     if worst is not None:
-        yield Answer(question, "Gap", _found_gap(worst), "", f"{worst.rate}, {_between(worst)}, {places.all()}")
+        who = _between(worst, next(iter(telling.values())).groups, 24)
+        yield Answer(question, "Gap", _found_gap(worst), "", f"{worst.rate}, {who}, {places.all()}")
     else:
         hidden = [gap.value.high for gap in gaps if gap.value is not None and gap.value.high is not None]
         detail = f"up to {points(max(hidden), 0)} points could hide" if hidden else "no two groups can be compared"
@@ -367,19 +384,21 @@ def _accepted_answer(audit: Audit, accepted: str) -> Answer:
     order = sorted(range(len(audit.groups)), key=lambda at: shares[at])
     if len(order) > 4:
         order = [order[0], order[1], order[-2], order[-1]]
-    named = [f"{group_name(audit.groups[at], 24)} {points(float(shares[at]), 0)} %" for at in order]
-    more = f" ({len(audit.groups) - 4:,} groups between)" if len(audit.groups) > 4 else ""
+    names = group_names(audit.groups, 24)
+    named = [f"{names[at]} {points(float(shares[at]), 0)} %" for at in order]
+    more = f" ({counted(len(audit.groups) - 4, 'group')} between)" if len(audit.groups) > 4 else ""
     figure = "" if audit.accepted is None else f"{points(audit.accepted, 0)} %"
     return Answer(f"Who is {accepted}?", accepted.capitalize(), figure, "", f"{', '.join(named)}{more}")
 
 
 def _site_tables(telling: Mapping[str, Audit], places: Places) -> Iterator[Table]:
     """Every site with the gap of every rate, what it shows beyond chance, and its people."""
+    first = next(iter(telling.values()))
     columns: list[Column[Gap] | None] = [
         (places.word, "l", lambda gap: name_of(gap.site)),
         ("gap", "r", lambda gap: in_points(gap.value)),
         ("could be", "r", lambda gap: interval(gap.value)),
-        ("between", "l", _between),
+        ("between", "l", lambda gap: _between(gap, first.groups, 30)),
         ("people", "r", lambda gap: number(None if gap.value is None else gap.value.rows)),
         ("shown", "l", _found_gap),
     ]

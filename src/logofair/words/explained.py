@@ -11,13 +11,15 @@ import numpy as np
 
 from logofair import records
 from logofair.columns.labels import plain
+from logofair.fitting.solution import STORED_OUTCOMES
+from logofair.outcomes import MET
 from logofair.policy.deciding import DecisionCounts
 from logofair.policy.policy import Policy
 from logofair.policy.rules import Band, RuleRow, bands_of
-from logofair.words.about import About, site_word, sources_section
+from logofair.words.about import About, groups_listed, site_word, sources_section
 from logofair.words.answers import rely_answer
 from logofair.words.limits import Places, limit_tables, limits_table, shown_outcomes, verdict
-from logofair.words.phrases import counted, group_name, listed, name_of, people, points, width
+from logofair.words.phrases import counted, group_names, listed, name_of, names_of, people, points, width
 from logofair.words.proof import pooling_sentence, proof_sentences
 from logofair.words.sections import (
     Answer,
@@ -35,7 +37,7 @@ from logofair.words.sections import (
 
 _HOW = "logofair audit FILE --policy POLICY measures it on other people"
 _FEW_SITES = 5  # whose rules are listed one by one on the first screen
-_UNUSUAL = 3
+_UNUSUAL = 2
 _COLUMNS = 4  # of groups
 _SCREEN, _FIRST_COLUMN = 80, 24  # characters that the table may be wide, and that its first column takes at least
 _GROUPS = 6  # named in a line
@@ -49,8 +51,13 @@ def policy_page(
     groups: Sequence[int] | None = None,
     *,
     only: bool = False,
+    apply: str = "",
+    audit: str = "",
 ) -> Page:
-    """Return the page of a policy, or of the rules at some of its sites and of some groups alone."""
+    """Return the page of a policy, or of the rules at some of its sites and of some groups alone.
+
+    What comes next: ``apply`` where its limits are met, ``audit`` of more people where that is not known.
+    """
     sites = list(range(len(policy.sites))) if sites is None else list(sites)
     groups = list(range(len(policy.groups))) if groups is None else list(groups)
     info, word = policy.info, site_word(None if policy.info.columns is None else policy.info.columns.site)
@@ -60,21 +67,26 @@ def policy_page(
         made.append(f"of site {name_of(policy.site)} alone")
     elif policy.has_sites:
         made.append(f"at {counted(len(policy.sites), word)}")
-    who = listed([group_name(policy.groups[group], 24) for group in groups], 6)
-    title = f"{name}{': ' if made else ''}{' '.join(made)}, for {who}."
+    title = f"{name}{': ' if made else ''}{' '.join(made)}, for {groups_listed([policy.groups[at] for at in groups])}."
     values, table = _policy_values(policy, sites, groups), _rules_table(policy, sites, groups, word)
     rules = Section("rules", "Every rule", tuple(every_rule(policy, sites, groups)))
     if only:
         return Page("Policy", title, table=table, sections=(rules,), values=values)
     outcomes, places = info.outcomes, Places(word, several=policy.has_sites)
+    limits = limits_table(shown_outcomes(outcomes), places, 2)
+    if limits is not None and len(policy.sites) > STORED_OUTCOMES:
+        stored = f"{STORED_OUTCOMES} of {counted(len(policy.sites), word)} are stored here: those that tell most."
+        limits = replace(limits, after=stored)
     return Page(
         "Policy",
         title,
         verdict=verdict(outcomes, places, _HOW),
-        table=limits_table(shown_outcomes(outcomes), places, 3),
+        table=limits,
         answers=tuple(_answers(policy, places)),
         more=table,
         warnings=() if info.note is None else (info.note,),
+        next=apply if outcomes.verdict == MET or not (len(outcomes) or info.requirements.require) else audit,
+        next_tells="" if outcomes.verdict == MET else "measure it on more people",
         sections=tuple(_sections(policy, rules, places)),
         values=values,
     )
@@ -97,7 +109,8 @@ def _answers(policy: Policy, places: Places) -> Iterator[Answer]:
     here += [f"gap in {rate} {points(gap)}" for rate, gap in figures.local_gaps.items()]
     if here:
         yield Answer("", "Here", ", ".join(here))
-    accepted = [f"{group_name(group, 20)} {points(share, 0)} %" for group, share in figures.accepted.items()]
+    names = group_names(list(figures.accepted), 20)
+    accepted = [f"{name} {points(share, 0)} %" for name, share in zip(names, figures.accepted.values(), strict=True)]
     yield Answer("", "Accepted", listed(accepted, 4, ", "), "", "expected at this site")
     if figures.too_small:
         few = f"fewer than {figures.smallest_cell} people here: the rule of all sites applies"
@@ -244,7 +257,7 @@ def _rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], wo
         name = name_of(policy.sites[site], 30) if _named(policy) else "everybody"
         lines.append((name, *(_accepted_from(bands_of(policy, site, group)) for group in columns)))
     after = f"{after} {looking_away(policy)}".strip()
-    head = ("accepted from a score of", *(name_of(policy.groups[group], 16) for group in columns))
+    head = ("accepted from a score of", *names_of([policy.groups[group] for group in columns], 16))
     widths = [2 + max(width(str(line[at])) for line in (head, *lines)) for at in range(1, len(head))]
     fitting = next((n for n in range(len(widths), 1, -1) if _FIRST_COLUMN + sum(widths[:n]) <= _SCREEN), 1)
     if len(groups) > fitting:
@@ -315,14 +328,21 @@ def rules_text(policy: Policy, most: int = 20) -> str:
 
 
 def applied_page(
-    totals: DecisionCounts, out: str, *, by_position: bool, site: str | None = None, site_checked: bool = True
+    totals: DecisionCounts,
+    out: str,
+    *,
+    by_position: bool,
+    site: str | None = None,
+    site_checked: bool = True,
+    audit: str = "",
 ) -> Page:
-    """Return the page of ``logofair apply``; ``site`` is a federated policy's own."""
+    """Return the page of ``logofair apply``; ``site``: a federated policy's own, ``audit``: what measures these."""
     left_out = f" ({totals.dropped:,} rows left out for lack of a value)" if totals.dropped else ""
     title = f"{out}: {people(totals.rows)}{left_out}, {points(totals.accepted / totals.rows, 0)} % accepted."
+    counts = list(totals.by_group())
     groups = [
-        f"{group_name(name, 24)} {points(accepted / rows, 0)} % of {rows:,}"
-        for name, rows, accepted in totals.by_group()
+        f"{name} {points(accepted / rows, 0)} % of {rows:,}"
+        for name, (_, rows, accepted) in zip(group_names([each[0] for each in counts], 24), counts, strict=True)
     ]
     warnings = []
     if site is not None and not site_checked:
@@ -348,6 +368,8 @@ def applied_page(
         title,
         answers=(Answer("Who is accepted?", "Accepted", listed(groups, _GROUPS, last=", ")),),
         warnings=tuple(warnings),
+        next=audit,
+        next_tells="once it is known who was right",
         written=(out,),
         values={"out": out, **totals.as_dict(), "coins_by_position": by_position}
         | ({} if site is None else {"site": site, "site_checked": site_checked}),

@@ -15,7 +15,7 @@ from logofair.requirement import own_rates
 from logofair.requirements import SELECTED
 from logofair.words.phrases import (
     counted,
-    group_name,
+    group_names,
     limit_points,
     listed,
     name_of,
@@ -149,7 +149,7 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
     plan, sites = result.plan, result.sites
     about = "about " if plan.privacy is not None else ""
     groups = [
-        f"{group_name(group, 20)} {mass:,.0f}" for group, mass in zip(plan.groups, result.totals.mass, strict=True)
+        f"{group} {mass:,.0f}" for group, mass in zip(group_names(plan.groups, 20), result.totals.mass, strict=True)
     ]
     # Gaps inside a site are known there alone.
     gaps = [

@@ -6,19 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from logofair.auditing import Comparison
+from logofair.auditing import Audit, Comparison
 from logofair.fitting.least_gap import LeastGap
 from logofair.fitting.solution import Solution
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY
-from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NEW_ROWS, NOT_MEASURED, TEST_ROWS, UNCLEAR
+from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NEW_ROWS, NOT_MEASURED, TEST_ROWS, UNCLEAR, Outcomes
 from logofair.tradeoff import Frontier, frontier
-from logofair.words.about import About, in_memory, sources_section, title_line
+from logofair.words.about import About, groups_listed, in_memory, sources_section, title_line
 from logofair.words.answers import (
     GUARANTEED,
     base_rates_differ,
     changes_table,
     cost_answer,
     fair_answer,
+    left_out_sentence,
     people_of,
     rates_table,
     rely_answer,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from logofair.datasets.demonstration import MethodResult
 
 _CHEAPER = 0.005  # accuracy by which another notion must be cheaper to be worth a line
+_MANY = 20  # people left out are many if they are more than one in so many
 _SITES = 1000  # whose rules a report lists
 _WAYS = {"LoGoFair_g": "fair overall", "LoGoFair_l": "fair per site", "LoGoFair_l&g": "fair both ways"}
 
@@ -90,7 +92,7 @@ def fit_page(
     asks = (
         open_ and solution.away is None and not outcomes.where(basis=NEW_ROWS, state=MET)
     )  # else that was asked, and answered
-    untested = bool(test) and outcomes.verdict == NOT_MEASURED
+    untested = bool(test) and solution.tested is None and outcomes.verdict == NOT_MEASURED
     recommend = recommend or "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
     return Page(
         "Fairness report",
@@ -132,7 +134,7 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
     """What to do about what is wrong."""
     if solution.least_gap is not None:
         yield least_gap_sentence(solution.least_gap)
-    if not solution.certificate.meets_requirements:
+    if solution.solver != "exact" and not solution.certificate.meets_requirements:
         excess = short_number(solution.certificate.violation)
         use = "--solver exact" if from_command else 'solver="exact"'
         yield f"A limit is exceeded on the rows of the fit, by up to {excess}. Use {use}."
@@ -145,9 +147,10 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
         use = "logofair audit FILE --policy POLICY" if from_command else "test()"
         so_far = "gaps are counted by probability, and true ones may be larger"
         yield f"Nobody's group was known: {so_far}. {use} measures them."
-    if left_out * 20 > solution.rows.scores.size and solution.rows.labels is not None:
-        leave = "leave --label out" if from_command else "pass labels=None"
-        yield f"{left_out:,} people were left out. If only accepted people have a label, {leave}: selection needs none."
+    if left_out * _MANY > solution.rows.scores.size and solution.rows.labels is not None:
+        yield left_out_sentence(left_out, "leave --label out" if from_command else "pass labels=None")
+    if found is not None and (scarce := _scarce(solution.outcomes, found.second)):
+        yield scarce
     differ = "" if found is None else base_rates_differ(found.second)
     selection = {item.rates for item in solution.outcomes.requirements} == {DEMOGRAPHIC_PARITY.rates}
     costs = solution.prices_with(EQUAL_OPPORTUNITY) if differ and selection else None
@@ -155,6 +158,20 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
         less = points(costs[0] - costs[1])
         hint = "--notion equal_opportunity" if from_command else 'notion="equal_opportunity"'
         yield f"{differ}: equal selection rates cost accuracy here. {hint} would cost about {less} points less."
+
+
+def _scarce(outcomes: Outcomes, found: Audit) -> str:
+    """That a limit on the gap of selection rates says little, since hardly anybody is accepted; else nothing."""
+    bounds = [
+        each.limit
+        for each in outcomes
+        if each.requirement.measure == "gap" and each.requirement.rates == DEMOGRAPHIC_PARITY.rates and each.limit
+    ]
+    accepted = found.accepted
+    if not bounds or accepted is None or accepted >= max(bounds):
+        return ""
+    use = "--require 'selection rate ratio >= 0.8 overall'"
+    return f"Only {points(accepted)} % are accepted, so a limit on gaps says little. Use a ratio: {use}."
 
 
 def _sections(solution: Solution, about: About, places: Places, frontier: Frontier | None) -> Iterator[Section]:
@@ -280,7 +297,7 @@ def demo_page(found: Methods, *, report: str = "", kept: bool = False) -> Page:
     return Page(
         "Demonstration",
         f"{found.data.capitalize()}: {sum(rows.values()):,} people dealt to {counted(settings.sites, 'site')}, "
-        f"{listed([name_of(each) for each in found.groups])}. Tested on {rows['test']:,} others.",
+        f"{groups_listed(found.groups)}. Tested on {rows['test']:,} others.",
         table=table_of("Four ways to decide", columns, found.outcomes, after=after),
         answers=answers,
         warnings=(f"{report} is there already and stays; --force replaces it.",) if kept else (),

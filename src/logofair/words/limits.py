@@ -32,7 +32,7 @@ from logofair.words.phrases import (
     short_number,
     span,
 )
-from logofair.words.sections import Cell, Column, Picture, Table, Verdict, number, table_of
+from logofair.words.sections import Cell, CellText, Column, Picture, Table, Verdict, number, table_of
 
 _FIRST = 4  # limits on the first screen
 _DRAWN = 8  # places in a picture
@@ -184,20 +184,19 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
     first = _shown_first(outcomes, most + (len(outcomes) == most + 1))  # a line that counts one would take as much room
     if not first:
         return None
-    subjects, units = {subject(each) for each in first}, {unit_of(each) for each in first}
+    if len({subject(each) for each in first}) > 1:  # of whom each has a line of its own
+        first = first[:most]
+    subjects, units = [subject(each) for each in first], {unit_of(each) for each in first}
+    first.sort(key=lambda each: subjects.index(subject(each)))
+    several = len(set(subjects)) > 1
     before, now = any(each.before is not None for each in first), any(each.after is not None for each in first)
     known = any(each.low is not None or each.high is not None for each in first)
     fitted = all(each.basis == CALIBRATION_ROWS for each in first)
     states = not fitted and {each.state for each in first} != {MET}
     unit = units.pop() if len(units) == 1 else None
-    gaps = len(subjects) > 1 and all(each.requirement.measure == "gap" and each.rate for each in first)
-    title = "gap" if gaps else subject(first[0]) if len(subjects) == 1 else "limit on"
+    gaps = several and all(each.requirement.measure == "gap" and each.rate for each in first)
+    title = "gap" if gaps else "limit on" if several else subject(first[0])
     title = f"{title}, {unit}" if unit else title
-
-    def name(each: Outcome) -> str:
-        if len(subjects) == 1:
-            return places.name(each)
-        return f"{each.rate if gaps else subject(each)}{f', {places.name(each)}' if places.several else ''}"
 
     def after(each: Outcome) -> str:
         own = "" if unit is not None else f" {unit_of(each)}".rstrip().replace(" points", " pts")
@@ -205,7 +204,7 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
 
     of_fit = _OF_THE_FIT if fitted else _CERTIFIED if before and first[0].basis == NEW_ROWS else ""
     columns: list[Column[Outcome] | None] = [
-        (title, "l", name),
+        (title, "l", lambda each: f"{'  ' if several else ''}{places.name(each)}"),
         ("before", "r", lambda each: figure(each, each.before)) if before else None,
         ("after" if before else "now", "r", after) if now else None,
         ("could be", "r", _could_be) if known else None,
@@ -213,7 +212,16 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
         ("", "l", lambda each: Cell(each.state, state=each.state)) if states else None,
     ]
     below = " ".join(filter(None, (_left_out(outcomes, first, places), of_fit)))
-    return table_of(capitalised(title), columns, first, after=below)
+    table = table_of(capitalised(title), columns, first, after=below)
+    if not several:
+        return table
+    rows: list[tuple[CellText, ...]] = []
+    for each, row in zip(first, table.rows, strict=True):
+        heading = (each.rate if gaps else None) or subject(each)
+        if all(heading != above[0] for above in rows):
+            rows.append((heading, *[""] * (len(row) - 1)))
+        rows.append(row)
+    return replace(table, rows=tuple(rows))
 
 
 def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> str:

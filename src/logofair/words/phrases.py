@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from logofair.columns.checks import Label
 from logofair.columns.harmless import harmless
 
 NOTHING = "–"  # stands where there is no figure
 _LONGEST_NAME = 60
+_UNCUT = 10_000  # columns, which no name needs
 
 
 def points(value: float | None, digits: int = 1) -> str:
@@ -114,16 +116,66 @@ def name_of(label: Label | None, most: int = _LONGEST_NAME) -> str:
     return cut(harmless(name).replace("\n", " ").replace("\t", " ") or "(blank)", most)
 
 
-def group_name(label: Label | None, most: int = _LONGEST_NAME) -> str:
-    """Return the name of a group within a sentence: a number by itself would be read with the figures beside it.
+def names_of(labels: Sequence[Label | None], most: int = _LONGEST_NAME) -> list[str]:
+    """Return names that are told apart however short they are cut: what all begin with is cut first.
 
     Examples
     --------
-    >>> group_name("women"), group_name(2)
-    ('women', 'group 2')
+    >>> names_of(["women", "men"], 12), names_of(["born in the northern region", "born in the southern region"], 12)
+    (['women', 'men'], ['bor…northern', 'bor…southern'])
     """
-    name = name_of(label, most)
-    return f"group {name}" if name.replace(".", "", 1).isdigit() else name
+    short, whole = ([name_of(label, room) for label in labels] for room in (most, _UNCUT))
+    if len(set(short)) == len(set(whole)):
+        return short
+    alike = {each: [name for name, own in zip(whole, short, strict=True) if own == each] for each in short}
+    begin = {each: _begin_alike(names).rfind(" ") + 1 for each, names in alike.items()}
+    return [
+        f"{name[: most // 4]}…{_first(name[begin[own] :], most - most // 4 - 1)}" if len(alike[own]) > 1 else own
+        for name, own in zip(whole, short, strict=True)
+    ]
+
+
+def _begin_alike(names: Sequence[str]) -> str:
+    """The letters with which all names begin."""
+    first, last = min(names), max(names)
+    differ = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return first[: next(differ, len(first))]
+
+
+def _first(text: str, most: int) -> str:
+    """As many letters from the front as fit so many columns, whole words where there are any."""
+    while width(text) > most:
+        text = text.rpartition(" ")[0] or text[:-1]
+    return text
+
+
+def group_names(labels: Sequence[Label | None], most: int = _LONGEST_NAME) -> list[str]:
+    """Return names of groups within a sentence: a number by itself would be read with the figures beside it.
+
+    Examples
+    --------
+    >>> group_names(["women", 2])
+    ['women', 'group 2']
+    """
+    names = names_of(labels, most)
+    return [f"group {name}" if name.replace(".", "", 1).isdigit() else name for name in names]
+
+
+def group_name(label: Label | None, most: int = _LONGEST_NAME) -> str:
+    """Return the name of one group within a sentence, as `group_names` does."""
+    return group_names([label], most)[0]
+
+
+def fitting(parts: Sequence[str], room: int, least: int = 1) -> int:
+    """Return how many parts of a list fit so many columns, ``least`` at least.
+
+    Examples
+    --------
+    >>> fitting(["women", "men", "others"], 12)
+    2
+    """
+    ends = accumulate(width(part) + 2 for part in parts)
+    return max(least, sum(end - 2 <= room for end in ends))
 
 
 def cut(text: str, most: int) -> str:

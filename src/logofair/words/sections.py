@@ -90,6 +90,11 @@ class Table:
     search: str | None = None
     after: str = ""
 
+    def fits(self, most: int) -> bool:
+        """Whether a terminal of so many columns shows it with no name cut."""
+        lines = [[str(cell) for cell in line] for line in (self.head, *self.rows)]
+        return sum(2 + max(width(line[at]) for line in lines) for at in range(len(self.head))) - 2 <= most
+
     @property
     def wide(self) -> bool:
         """Whether it is too wide for a phone, which then shows each row as lines of its own."""
@@ -105,6 +110,9 @@ class Table:
     def text_lines(self, most: int) -> list[str]:
         """Return it for a terminal: names in the first column are cut, text in the last is wrapped in its column."""
         lines = [[str(cell) for cell in line] for line in (self.head, *self.rows)]
+        # A line with a name alone is a heading of those below it, and takes the whole width.
+        headings = {at: line[0] for at, line in enumerate(lines) if len(line) > 1 and not any(line[1:])}
+        lines = [line for at, line in enumerate(lines) if at not in headings]
         widths = [max(width(line[at]) for line in lines) for at in range(len(self.head))]
         apart = 3 if sum(widths) + 3 * (len(widths) - 1) <= most else 2
         names = max(_TERMINAL_NAMES, most - sum(widths[1:]) - apart * (len(widths) - 1))
@@ -116,7 +124,10 @@ class Table:
             parts = [(line[:-1], wrapped(line[-1], room)) for line in lines]
             lines = [[*(blank if at else first), part] for first, last in parts for at, part in enumerate(last)]
         after = wrapped(self.after, most) if self.after else []
-        return [*(cut(line, names) for line in above), *columns_text(lines, self.align, apart=apart), *after]
+        shown = columns_text(lines, self.align, apart=apart)
+        for at, heading in headings.items():  # their places are counted with those before them
+            shown.insert(at, cut(heading, most))
+        return [*(cut(line, names) for line in above), *shown, *after]
 
 
 Column: TypeAlias = tuple[str, str, Callable[[_T], CellText]]

@@ -171,7 +171,7 @@ def _advice(frontier: Frontier) -> tuple[str, str]:
     lost = f"costs {_figure(frontier, max(point.loss, 0.0))} {unit}"
     if knee.reason == "flat":
         return where, f"{lost}, and looser limits hardly win any of it back"
-    return where, f"{lost}; looser limits win less than tighter ones did"
+    return where, f"{lost}; each point less costs more, each point more wins little"
 
 
 def _where(frontier: Frontier, point: Point | InfeasiblePoint) -> str:
@@ -270,7 +270,7 @@ def recommend_page(found: Recommendation, about: About | None = None, *, command
     return Page(
         "Recommendation",
         f"{title_line(about, found.rows, found.sites, found.groups)}.",
-        table=_limits_table(found, about.site_word),
+        table=_limits_table(found, about.site_word, typed=bool(command)),
         answers=tuple(_recommend_answers(found, about.site_word)),
         picture=picture,
         beside=() if picture is None else (picture,),
@@ -313,7 +313,7 @@ def _fit_command(found: Recommendation, line: RecommendedLimits, command: str) -
     return f"{command} {asked} --seed {found.random_state} --out policy.json"
 
 
-def _limits_table(found: Recommendation, word: str) -> Table:
+def _limits_table(found: Recommendation, word: str, *, typed: bool) -> Table:
     """A line for each notion: limits inside sites and over all, how many sites, and what they cost."""
     sites = len(found.sites) > 1
 
@@ -332,6 +332,8 @@ def _limits_table(found: Recommendation, word: str) -> Table:
         ("at limit 2", "r", lambda each: _figure(found, each.usual)),
     ]
     after = f"Guaranteed at {100 * found.confidence:g} % for new people like these, all lines together."
+    each = "--verbose" if typed else "summary(verbose=True)"
+    after += f" {each} shows how to make each." if sum(line.found for line in found.lines) > 1 else ""
     after = after if found.best is not None else ""
     return table_of("What these people can guarantee", columns, found.lines, after=after)
 
@@ -368,21 +370,21 @@ def _recommend_answers(found: Recommendation, word: str) -> Iterator[Answer]:
         for at, (limit, where) in enumerate(known)
     )
     yield Answer(question, "Start", limits, "", f"gap in {_subject_of(best)}")
-    usual = f"limits of 2 points: {_figure(found, abs(best.unlimited - best.usual))}, guaranteeing nothing"
-    yield what_it_costs(_figure(found, best.price), "points of accuracy" if _accurate(found) else "per person", usual)
+    unit, plain = "points of accuracy" if _accurate(found) else "per person", abs(best.unlimited - best.usual)
+    usual = f"limits of 2 points, not guaranteed, cost {_figure(found, plain)}"
+    yield what_it_costs(_figure(found, best.price), unit, usual)
     split = f"split by seed {found.random_state}; do not try others for a better answer"
     yield can_rely(f"Yes, at {100 * found.confidence:g} %", split)
 
 
 def _recommend_warnings(found: Recommendation) -> Iterator[str]:
     """What to do where a limit says little, or where one notion costs far more than another."""
-    for line in found.lines:
-        if line.is_void:
-            rate, limit = line.rates[0].name, max(line.local_limit or 0.0, line.global_limit or 0.0)
-            yield (
-                f"The {rate} is {points(line.share)} %, so {limit_points(limit)} points say little. "
-                f"Use a ratio: --require '{rate} ratio >= 0.8 overall'."
-            )
+    void = [line for line in found.lines if line.is_void]
+    if void:
+        rates = {line.rates[0].name: f"{line.rates[0].name} {points(line.share)} %" for line in reversed(void)}
+        first = void[0].rates[0].name
+        ratio = f"--require '{first} ratio >= 0.8 overall'"
+        yield f"Such gaps say little of low rates ({', '.join(reversed(rates.values()))}): use a ratio, {ratio}."
     known = sorted((line for line in found.lines if line.found), key=lambda line: line.price)
     if len(known) > 1 and _accurate(found) and known[-1].price - known[0].price >= 0.02:
         dear, cheap = known[-1], known[0]

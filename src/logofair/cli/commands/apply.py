@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -115,5 +116,13 @@ def apply(
         decider = Decider(rules, columns, kept, on_unknown, seed, deterministic, exact_counts, policy)
         totals = decide_files(decider, files, out, progress)
         checked = columns.site is not None
-        page = applied_page(totals, str(out), by_position=decider.by_position, site=rules.site, site_checked=checked)
+        audit = shlex.join(["logofair", "audit", *map(str, new), "--policy", str(policy)])
+        page = applied_page(
+            totals,
+            str(out),
+            by_position=decider.by_position,
+            site=rules.site,
+            site_checked=checked,
+            audit=f"{audit} --label COLUMN",
+        )
     show(page, as_json=as_json)

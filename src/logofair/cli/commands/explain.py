@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,10 @@ def explain(policy: Path, site: str | None, group: str | None, verbose: bool, as
         (rules,) = progress(map(Policy.load, [policy]), "Reading the policy", total=1)
     sites, groups = _chosen(rules, site, group)
     only = site is not None or group is not None
-    page = policy_page(rules, policy.name, sites, groups, only=only)
+    file, ids = shlex.quote(str(policy)), " --id COLUMN" if rules.mixtures.mixed.any() else ""
+    apply = f"logofair apply {file} NEW.csv{ids} --out decisions.csv"
+    audit = f"logofair audit OTHERS.csv --policy {file} --label COLUMN"
+    page = policy_page(rules, policy.name, sites, groups, only=only, apply=apply, audit=audit)
     show(page, as_json=as_json, verbose=verbose or only)
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from logofair.cli.options import (
     NOTIONS,
+    OF_ROWS,
     SectionedCommand,
     about_page,
     command_of_same_rows,
@@ -36,6 +37,9 @@ from logofair.cli.options import (
 )
 from logofair.files.inputs import ColumnNames, check_not_read
 from logofair.files.writing import LIST, PICTURE, check_outputs, put_whole
+
+if TYPE_CHECKING:
+    from logofair.tradeoff import Frontier
 
 _MEASURES = ("gap", "ratio")  # as in logofair.tradeoff.sweep, whose import would bring numpy
 
@@ -121,10 +125,21 @@ def frontier(
             if path is not None:
                 put_whole(path, text().encode("utf-8"))
         written = tuple(str(path) for path in (out, plot) if path is not None)
-        page = frontier_page(surface, about_page(rows.source, written=written))
+        page = frontier_page(surface, about_page(rows.source, written=written), next_=_fit_from_start(surface))
     where = rows.source.columns.get("where")
     name = f"{rows.source.name} where {where}" if where else rows.source.name
     show(page, as_json=as_json, verbose=verbose, data=name, table=out and str(out), plot=plot and str(plot))
+
+
+def _fit_from_start(surface: Frontier) -> str:
+    """The command that fits with the limits to start from; empty where there are none that a fit takes as numbers."""
+    start = surface.knee.point
+    limits = [] if start is None else [start.local_tolerance, start.global_tolerance]
+    if not limits or any(not (each is None or isinstance(each, float)) for each in limits):
+        return ""
+    local, over_all = ("none" if each is None else f"{each:.4g}" for each in limits)
+    fit = command_of_same_rows("fit", options=(*OF_ROWS, "--notion", "--require"))
+    return f"{fit} --local {local} --global {over_all} --out policy.json"
 
 
 @click.command(
