@@ -271,10 +271,10 @@ def looking_away(policy: Policy) -> str:
     if not policy.looks_away:
         return ""
     columns = () if policy.info.columns is None else policy.info.columns.group_probability
-    named = f" ({', '.join(column for _, column in columns)})" if columns else ""
+    named = f" ({listed([column for _, column in columns], 4, last=', ')})" if columns else ""
     return (
-        f"No rule sees a group. Its proxy is the probability of every group{named}: these scores are for people surely "
-        "of one group, and everybody else's shifts with each probability."
+        f"No rule sees a group. Its proxy is the probability of every group{named}: scores here are for people surely "
+        "of one, and shift with it."
     )
 
 
