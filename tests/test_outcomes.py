@@ -104,10 +104,11 @@ def test_a_table_is_a_sequence_and_plain_values():
     assert found.requirements == (GAP, FLOOR)
     lines = json.loads(json.dumps(found.as_dict()))
     assert lines[0]["requirement"] == str(GAP)
-    assert lines[0]["site"] == "('a', 1)"
+    assert lines[0]["site"] == ["a", 1]
     frame = found.to_frame()
     assert frame["state"].to_list() == [MET, UNCLEAR]
     assert frame["after"].to_list() == [0.04, 0.04]
+    assert frame["site"].to_list() == ["('a', 1)", None]
 
 
 @given(st.lists(st.tuples(st.sampled_from([MET, EXCEEDED, UNCLEAR, NOT_MEASURED]), st.integers(0, 60), numbers)))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
 from logofair.files import polars_module
-from logofair.records import InBrief
+from logofair.records import InBrief, Result
 from logofair.requirement import Requirement
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ TRUE_GAP = 0.2  # the gap that a rule is taken to have in truth, as a share of i
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Result):
     """What was found about one requirement at one site, or over all of them.
 
     Attributes
@@ -149,15 +149,13 @@ class Outcome:
         """The same as a policy's file has it: labels of a type that JSON lacks as text."""
         return replace(self, site=plain(self.site), groups=tuple(map(plain, self.groups)))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON; the requirement as it is typed."""
-        found = {each.name: getattr(self, each.name) for each in fields(self)}
-        named = {"site": plain(self.site), "groups": [plain(group) for group in self.groups]}
-        return found | named | {"requirement": str(self.requirement)}
+    def in_json(self) -> dict[str, Any]:
+        """Return its fields, the requirement as it is typed."""
+        return vars(self) | {"requirement": str(self.requirement)}
 
 
 @dataclass(frozen=True, repr=False)
-class Outcomes(Sequence[Outcome]):
+class Outcomes(Sequence[Outcome], Result):
     """A table of outcomes, in the order of the requirements as typed and, for each, of the sites.
 
     Examples
@@ -249,16 +247,16 @@ class Outcomes(Sequence[Outcome]):
                 kept += [own[place] for place in sorted(by_urgency(states, left, rows)[:most].tolist())]
         return Outcomes(tuple(kept))
 
-    def as_dict(self) -> list[dict[str, Any]]:
-        """Return plain values, ready for JSON."""
-        return [each.as_dict() for each in self.entries]
+    def in_json(self) -> tuple[Outcome, ...]:
+        """Return the list of outcomes."""
+        return self.entries
 
     def to_frame(self) -> polars.DataFrame:
         """Return a polars frame with a line per outcome; needs the extra ``data``."""
-        lines = self.as_dict()
-        columns = {each.name: [line[each.name] for line in lines] for each in fields(Outcome) if each.name != "groups"}
+        columns = {each.name: [getattr(line, each.name) for line in self] for each in fields(Outcome)}
+        columns["requirement"] = list(map(str, columns["requirement"]))
         columns["site"] = [None if site is None else str(site) for site in columns["site"]]
-        columns["groups"] = [", ".join(map(str, line["groups"])) for line in lines]
+        columns["groups"] = [", ".join(map(str, groups)) for groups in columns["groups"]]
         frame: polars.DataFrame = polars_module().DataFrame(columns, infer_schema_length=None)
         return frame
 

@@ -115,6 +115,46 @@ def plain(value: object, put: Callable[[npt.NDArray[Any] | bytes], Any] | None =
     raise TypeError(f"a {type(value).__name__} is no part of a record")
 
 
+class Result:
+    """Something that was found, which programs read as plain values: all of its fields, or what :meth:`in_json` says.
+
+    Unlike a record it is never read back, so that it may hold anything.
+    """
+
+    def as_dict(self) -> Any:
+        """Return plain values, ready for JSON; what is undefined is None."""
+        return for_json(self)
+
+    def in_json(self) -> Any:
+        """Return what stands for it in JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+def for_json(value: object) -> Any:
+    """Return results, records, and mappings and lists of some, as JSON has them: what it lacks as text, NaN as None.
+
+    Examples
+    --------
+    >>> for_json({1: (0.5, math.nan, 1 + 2j), "rows": np.arange(2)})
+    {'1': [0.5, None, '(1+2j)'], 'rows': [0, 1]}
+    """
+    if isinstance(value, Result):
+        return for_json(value.in_json())
+    if isinstance(value, np.ndarray | np.generic):
+        return for_json(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, Condensed):
+        return for_json(value.condensed())
+    if is_dataclass(value):
+        return {field.name: for_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): for_json(part) for name, part in value.items()}
+    return [for_json(part) for part in value] if isinstance(value, list | tuple) else str(value)
+
+
 def read(tree: Any, kind: type[_Kind]) -> _Kind:
     """Return what :func:`plain` wrote as a record of this kind; raise one of :data:`FAULTS` on anything else.
 

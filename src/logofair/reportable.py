@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from logofair.records import Result
+
 if TYPE_CHECKING:
     from logofair.words import About, Page, Svg
 
 
-class Reportable:
+class Reportable(Result):
     """A result that people can read; all its sentences are made in :mod:`logofair.words`."""
 
     def page(self, about: About | None = None) -> Page:

@@ -17,6 +17,7 @@ from logofair.cli.options import NOTIONS
 from logofair.columns.labels import encode
 from logofair.files.inputs import ColumnNames, DataFiles, find_files
 from logofair.progress import no_progress
+from logofair.records import for_json
 from support import commandline
 
 run = partial(commandline.run, "audit")
@@ -77,7 +78,7 @@ def test_figures_are_those_of_the_library(people: pl.DataFrame, ending: str, kin
         assert alike(found["cost"], expected["cost"])
         assert found["costs"] == expected["costs"] == {"wrongly_accepted": 1.0, "wrongly_rejected": 3.0}
         assert all(alike(found["rates"][rate], row) for rate, row in expected["rates"].items())
-        for name, gaps in measured.largest_as_dict().items():
+        for name, gaps in for_json(measured.headline).items():
             assert alike(own(found["notions"][notion][name]), own(gaps))
         by_site = {row["site"]: row for row in found["sites"]}
         for row, gap, plain in zip(measured.by_site, measured.site_gaps, expected["by_site"], strict=True):

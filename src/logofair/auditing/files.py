@@ -14,10 +14,10 @@ import numpy.typing as npt
 from logofair.auditing.impact import ImpactRatios, impact_tables
 from logofair.auditing.judging import CountedRules, count_comparisons, judge
 from logofair.auditing.measure import Tally, people_of, with_both_labels
-from logofair.auditing.result import Audit, Comparison, plain_figures
+from logofair.auditing.result import Audit, Comparison
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_costs, policy_requirements
 from logofair.columns.checks import Floats, listed_names, shown
-from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site, plain
+from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
 from logofair.costs import Costs, read_costs
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -40,6 +40,7 @@ from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.policy.deciding import columns_of_fit
 from logofair.policy.policy import Policy
 from logofair.progress import Stages
+from logofair.records import Result
 from logofair.requirement import Requirement, read_requirements
 from logofair.requirements import Requirements, requirements_of_notion
 
@@ -88,8 +89,8 @@ class ComparedRules:
 
 
 @dataclass(frozen=True, eq=False)
-class FileAudit:
-    """What an audit of files found, by notion; ``compared`` where a policy decided."""
+class FileAudit(Result):
+    """What an audit of files found, by notion; ``compared``: of a policy, ``ratios``: where asked for alone."""
 
     files: DataFiles
     columns: ColumnNames
@@ -99,6 +100,7 @@ class FileAudit:
     by_notion: dict[str, Audit]
     outcomes: Outcomes
     compared: ComparedRules | None = None
+    ratios: ImpactRatios | None = None
 
     @property
     def first(self) -> Audit:
@@ -112,8 +114,17 @@ class FileAudit:
             return self.compared.rows.source
         return source_of(self.files, self.columns, self.rows)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON: rates first, every figure with its interval and rows."""
+    @property
+    def impact(self) -> ImpactRatios:
+        """Selection rates and impact ratios by each column of groups, and by all of them."""
+        if self.ratios is not None:
+            return self.ratios
+        assert self.compared is not None  # else they are asked of `categories`, which also counts unknown ones
+        parts = self.compared.rows.group_parts
+        return impact_tables(self.first.local.tally, [parts[name] for name in self.first.groups], self.columns.group)
+
+    def in_json(self) -> dict[str, Any]:
+        """Return rates first, every figure with its interval and rows."""
         first, rules, compared = self.first, _rule_values(self.by_notion), None
         if (found := self.compared) is not None:
             compared = {
@@ -122,7 +133,7 @@ class FileAudit:
                 "rows_in_fit": found.in_fit,
                 "rows_in_fit_of_other": found.against_in_fit,
                 "unknown_site_rows": found.unknown,
-                "differences": {name: each.as_dict() for name, each in found.by_notion.items()},
+                "differences": found.by_notion,
                 "other": _rule_values({name: each.first for name, each in found.by_notion.items()}),
             }
         gaps = rules.pop("gaps")
@@ -133,12 +144,12 @@ class FileAudit:
             "threshold": self.threshold,
             "rows": self.rows,
             "rows_left_out": self.dropped,
-            "groups": [plain(name) for name in first.groups],
+            "groups": first.groups,
             "fitted_rows": first.fitted_rows,
-            "costs": None if first.costs is None else first.costs.condensed(),
+            "costs": first.costs,
             **rules,
-            "outcomes": self.outcomes.as_dict(),
-            "notions": {name: gaps[name] | {"small": each.small_as_dict()} for name, each in self.by_notion.items()},
+            "outcomes": self.outcomes,
+            "notions": {name: gaps[name] | {"small": each.small} for name, each in self.by_notion.items()},
             "compared": compared,
             "sites": [self._site(place) for place in range(len(first.sites))],
         }
@@ -150,13 +161,13 @@ class FileAudit:
         accuracy, cost = tally.measured_accuracy(), None if costs is None else tally.measured_cost(costs.only(place))
         rates = {rate: row for audit in audits for rate, row in audit.local.measured_rates(place).items()}
         return {
-            "site": plain(side.sites[place]),
+            "site": side.sites[place],
             "rows": int(tally.rows.sum()),
-            "rows_by_group": tally.rows.sum(2)[0].tolist(),
-            "rates": plain_figures(rates),
+            "rows_by_group": tally.rows.sum(2)[0],
+            "rates": rates,
             "accuracy": None if accuracy is None else float(accuracy),
             "cost": None if cost is None else float(cost),
-            "gaps": {name: audit.site_gaps[place].as_dict() for name, audit in self.by_notion.items()},
+            "gaps": {name: audit.site_gaps[place] for name, audit in self.by_notion.items()},
         }
 
 
@@ -165,8 +176,7 @@ def _rule_values(audits: Mapping[str, Audit]) -> dict[str, Any]:
     first = next(iter(audits.values()))
     rates = {rate: row for audit in audits.values() for rate, row in audit.rates.items()}
     figures = {"rates": rates, "accepted": first.accepted, "accuracy": first.accuracy, "cost": first.cost}
-    gaps = {name: audit.largest_as_dict() for name, audit in audits.items()}
-    return {**plain_figures(figures), "gaps": gaps}
+    return {**figures, "gaps": {name: audit.headline for name, audit in audits.items()}}
 
 
 def examine(
@@ -238,23 +248,16 @@ def _notions(names: Sequence[str], costs: CostsText | None, files: DataFiles, co
     return [NOTIONS[name] for name in dict.fromkeys(names or NOTIONS)]
 
 
-def categories(
-    data: Sequence[str], columns: ColumnNames, threshold: float, progress: Progress
-) -> tuple[ImpactRatios, DataSource, int]:
-    """Impact ratios of the categories in files, with where the rows are from and how many were left out."""
+def categories(data: Sequence[str], columns: ColumnNames, threshold: float, progress: Progress) -> FileAudit:
+    """Impact ratios of the categories in files, and nothing else of an audit."""
     used = columns.only("score", "decision", "weight", "id", "site")
     files = find_files(data, site=used.site)
     used.require(files, group="the categories, such as sex")
     _require_decisions(files, used)
     rules, rows, dropped = _count_rows(files, used, threshold, progress, unknown=True)
-    return impact_tables(rules.after, rules.groups, used.group), source_of(files, used, rows), dropped
-
-
-def policy_categories(found: FileAudit) -> ImpactRatios:
-    """Return the categories of an audit of a policy, by each column of its groups."""
-    assert found.compared is not None
-    parts = found.compared.rows.group_parts
-    return impact_tables(found.first.local.tally, [parts[name] for name in found.first.groups], found.columns.group)
+    ratios = impact_tables(rules.after, rules.groups, used.group)
+    limit = None if used.decision else threshold
+    return FileAudit(files, used, limit, rows, dropped, {}, Outcomes(), ratios=ratios)
 
 
 # ---------------------------------------------------------------- a policy's decisions

@@ -14,7 +14,7 @@ import numpy as np
 
 from logofair.auditing.chance import TAIL, quotient_limits, ratio_floor
 from logofair.auditing.measure import Measured, Tally, tally_of, value_of
-from logofair.auditing.result import Gap, Side, plain_figures
+from logofair.auditing.result import Gap, Side
 from logofair.auditing.rows import checked_chances
 from logofair.columns import checks as inputs
 from logofair.columns.checks import Label
@@ -22,13 +22,14 @@ from logofair.columns.labels import encode, labels_or_none, one_site
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.notions import DEMOGRAPHIC_PARITY
+from logofair.records import Result
 from logofair.reportable import Reportable
 
 SMALL_SHARE = 0.02  # categories with a smaller share of the people may be left out of impact ratios (6 RCNY 5-301 (d))
 
 
 @dataclass(frozen=True)
-class Category:
+class Category(Result):
     """A category: how many people it has, their share of all, its selection rate, and that rate's impact ratio.
 
     ``ratio`` divides by the rate of the most selected category, ``ratio_of_large`` by that of the most selected one
@@ -47,6 +48,10 @@ class Category:
     def small(self) -> bool:
         """Whether it has less than 2% of the people."""
         return self.share < SMALL_SHARE
+
+    def in_json(self) -> dict[str, Any]:
+        """Return its fields, and whether it is small."""
+        return vars(self) | {"small": self.small}
 
 
 @dataclass(frozen=True)
@@ -99,14 +104,6 @@ class ImpactRatios(Reportable):
 
     def __repr__(self) -> str:
         return self.summary()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        tables = [
-            vars(table) | {"categories": [vars(each) | {"small": each.small} for each in table.categories]}
-            for table in self.tables
-        ]
-        return {"people": self.people, "tables": plain_figures(tables)}
 
 
 def impact_ratios(

@@ -17,13 +17,14 @@ from logofair.columns.labels import Codes, one_site
 from logofair.columns.segments import Indices
 from logofair.costs import Costs
 from logofair.notions import DEMOGRAPHIC_PARITY, Rate
+from logofair.records import Result
 
 _BOTH = 2  # where a tally keeps what is counted without regard to labels
 _NOBODY = 1e-9  # a share that is accepted by rounding alone
 _LARGEST_RATE = 1e300  # keeps the difference of two rates finite; only a user's own rate comes near
 
 
-class Measured(float):
+class Measured(float, Result):
     """A figure that knows what it rests on: a float with ``low``, ``high``, ``rows``, ``floor`` and ``detectable``.
 
     ``low`` and ``high`` are the ends of its 95% interval, were the rows drawn again; None where there is none.
@@ -72,8 +73,8 @@ class Measured(float):
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Measured, float(self), **vars(self)), ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON; the floor only of gaps."""
+    def in_json(self) -> dict[str, Any]:
+        """Return the figure with what it rests on; the floor only of gaps."""
         found = {"value": float(self), "low": self.low, "high": self.high, "rows": self.rows}
         return found if self.floor is None else found | {"floor": self.floor, "detectable": self.detectable}
 

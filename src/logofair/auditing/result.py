@@ -23,16 +23,16 @@ from logofair.auditing.chance import (
 )
 from logofair.auditing.measure import Measured, Tally, counting_labels, counts_rows, value_of
 from logofair.columns.checks import Floats, Label
-from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
 from logofair.notions import Rate
 from logofair.outcomes import FEW_ROWS, Outcomes
+from logofair.records import Result
 from logofair.reportable import Reportable
 
 
 @dataclass(frozen=True)
-class Gap:
+class Gap(Result):
     """The largest rate over the groups minus the smallest; ``value`` is None where fewer than two groups have a rate.
 
     ``highest`` and ``lowest`` are the groups concerned, ``site`` is None for all sites together. ``value`` is a
@@ -61,15 +61,14 @@ class Gap:
         """Whether a gap is shown beyond chance."""
         return self.value is not None and self.value.low is not None and self.value.low >= 0.00005
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        named = {name: plain(getattr(self, name)) for name in ("highest", "lowest", "site")}
-        figure = {"value": None} if self.value is None else self.value.as_dict()
-        return figure | {"rate": self.rate} | named | {"reason": "fewer than two rates" if self.value is None else None}
+    def in_json(self) -> dict[str, Any]:
+        """Return the figure with what it rests on, and whose it is."""
+        figure = {} if self.value is None else self.value.in_json()
+        return vars(self) | {"value": None} | figure | {"reason": None if figure else "fewer than two rates"}
 
 
 @dataclass(frozen=True)
-class Undefined:
+class Undefined(Result):
     """A figure that could not be measured; ``str()`` gives the sentence."""
 
     figure: str  # the name of a rate, "accuracy" or "cost"
@@ -82,6 +81,10 @@ class Undefined:
         from logofair.words.audited import undefined_sentence
 
         return undefined_sentence(self)
+
+    def in_json(self) -> str:
+        """Return the sentence."""
+        return str(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,28 +456,22 @@ class Audit(Reportable):
                 found += self.local.undefined(place)
         return tuple(dict.fromkeys(found))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON; what is undefined is None."""
-        names = ("groups", "sites", "accuracy", "cost", "accepted", "fitted_rows")
-        more = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps", "undefined")
-        rows = self.local.tally.rows
-        return {
-            **{name: plain_figures(getattr(self, name)) for name in (*names, *more)},
-            "counts": {"rows": rows.sum(2).tolist()}
-            | ({"positives": rows[..., 1].tolist()} if self.local.tally.labelled else {}),
-            "costs": None if self.costs is None else self.costs.condensed(),
-            "outcomes": self.outcomes.as_dict(),
-            "headline": self.largest_as_dict(),
-            "small": self.small_as_dict(),
-            "by_site": plain_figures([vars(each) for each in self.by_site]),
-        }
+    def in_json(self) -> dict[str, Any]:
+        """Return everything that was measured."""
+        names = ("groups", "sites", "accuracy", "cost", "accepted", "fitted_rows", "costs", "outcomes", "by_site")
+        more = ("rates", "global_gap", "local_gap", "global_gaps", "local_gaps", "undefined", "headline", "small")
+        tally = self.local.tally
+        counts = {"rows": tally.rows.sum(2)} | ({"positives": tally.rows[..., 1]} if tally.labelled else {})
+        return {name: getattr(self, name) for name in (*names, *more)} | {"counts": counts}
 
-    def largest_as_dict(self) -> dict[str, Any]:
-        """Return the largest gap over all and at any site as plain values."""
-        return {"global": self.headline_global.as_dict(), "local": self.headline_local.as_dict()}
+    @property
+    def headline(self) -> dict[str, Gap]:
+        """The largest gap over all, ``"global"``, and at any site, ``"local"``, between large groups."""
+        return {"global": self.headline_global, "local": self.headline_local}
 
-    def small_as_dict(self) -> dict[str, Any]:
-        """Return how many sites and cells rest on few rows, and the rate that rests on the fewest, as plain values."""
+    @property
+    def small(self) -> dict[str, Any]:
+        """How many sites and cells rest on few rows, and the rate that rests on the fewest."""
         rows = self.local.rows
         rate, site, group = np.unravel_index(rows.argmin(), rows.shape)
         return {
@@ -483,8 +480,8 @@ class Audit(Reportable):
             "cells": int((rows < FEW_ROWS).any(axis=0).sum()),
             "smallest": {
                 "rate": self.local.rates[rate].name,
-                "site": plain(self.sites[site]),
-                "group": plain(self.groups[group]),
+                "site": self.sites[site],
+                "group": self.groups[group],
                 "rows": int(rows[rate, site, group]),
             },
         }
@@ -551,7 +548,7 @@ class Comparison(Reportable):
         return [found.sites[place] for place in unknown], int(found.local.tally.rows[unknown].sum())
 
     def figures(self) -> dict[str, Any]:
-        """Return both rules' rates, accuracy and cost as plain values, ready for JSON."""
+        """Return both rules' rates, accuracy and cost."""
         before, after = self.first, self.second
         names = ("accuracy", "accepted", *([] if after.cost is None else ["cost"]))
         first, second = before.rates, after.rates
@@ -568,9 +565,9 @@ class Comparison(Reportable):
                 }
                 for name in names
             },
-            "by_site": [vars(each) for each in after.by_site] if len(after.sites) > 1 else [],
+            "by_site": after.by_site if len(after.sites) > 1 else [],
         }
-        return {"rows": self.rows, "fitted_rows": after.fitted_rows, **plain_figures(figures)}
+        return {"rows": self.rows, "fitted_rows": after.fitted_rows, **figures}
 
     @property
     def outcomes(self) -> Outcomes:
@@ -580,28 +577,14 @@ class Comparison(Reportable):
     def __repr__(self) -> str:
         return self.summary()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
+    def in_json(self) -> dict[str, Any]:
+        """Return the differences."""
         names = ("accuracy", "cost", "accepted", "global_gap", "local_gap", "changed")
-        return {name: plain_figures(getattr(self, name)) for name in names}
+        return {name: getattr(self, name) for name in names}
 
 
 def measured_values(audit: Audit) -> dict[str, Any]:
-    """Return an audit's rates, accuracy and headline gaps as plain values."""
+    """Return an audit's rates, accuracy and headline gaps."""
     cost = {} if audit.cost is None else {"cost": audit.cost}
     gaps = {"local_gap": audit.headline_local, "global_gap": audit.headline_global}
-    found: dict[str, Any] = plain_figures({"rates": audit.rates, "accuracy": audit.accuracy, **cost, **gaps})
-    return found
-
-
-def plain_figures(value: Any) -> Any:
-    """Return nested figures as JSON has them: labels of other types as text, NaN as None."""
-    if isinstance(value, Gap | Measured):
-        value = value.as_dict()
-    if isinstance(value, list | tuple):
-        return [plain_figures(part) for part in value]
-    if isinstance(value, dict):
-        return {str(name): plain_figures(part) for name, part in value.items()}
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None if math.isnan(value) else str(value)
-    return value if value is None or isinstance(value, str | int) else str(value)
+    return {"rates": audit.rates, "accuracy": audit.accuracy, **cost, **gaps}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from logofair.datasets import Dataset, dirichlet_sites, split
 from logofair.fitting.fit import fit
 from logofair.fitting.solution import Solution
 from logofair.progress import no_progress
+from logofair.records import Result
 from logofair.solvers.certificate import Certificate
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class MethodResult:
+class MethodResult(Result):
     """One method on the test rows, in expectation over its coins, and the tolerances it had to meet (None: none).
 
     ``difference`` are its figures less the base model's on the same rows; the tolerances and the certificate are about
@@ -58,19 +59,19 @@ class MethodResult:
     difference: RulesCompared | None = None
     certificate: Certificate | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
+    def in_json(self) -> dict[str, Any]:
+        """Return what was required, and what was measured."""
         return {
             "method": self.name,
             "required": {"local": self.local_tolerance, "global": self.global_tolerance},
             **measured_values(self.audit),
-            "difference": None if self.difference is None else self.difference.as_dict(),
-            "certificate": None if self.certificate is None else self.certificate.as_dict(),
+            "difference": self.difference,
+            "certificate": self.certificate,
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """Methods side by side: the base model first, then the three variants; :func:`compare` makes one.
 
     ``fair`` is the variant that is fair inside each site and over all. Calibration and test rows are columns as
@@ -92,18 +93,18 @@ class Comparison:
         """The fair variant, tested on the test rows."""
         return self.fair.test(**self.test_rows)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON; what is undefined is None."""
+    def in_json(self) -> dict[str, Any]:
+        """Return all methods, and what they rest on."""
         base = self.outcomes[0].audit
         return {
             "data": self.data,
-            "settings": asdict(self.settings),
+            "settings": self.settings,
             "rows": self.rows,
-            "groups": list(self.groups),
-            "methods": [outcome.as_dict() for outcome in self.outcomes],
-            "small": base.small_as_dict(),
-            "undefined": list(map(str, base.undefined)),
-            "warnings": list(self.warnings),
+            "groups": self.groups,
+            "methods": self.outcomes,
+            "small": base.small,
+            "undefined": base.undefined,
+            "warnings": self.warnings,
         }
 
 

@@ -215,11 +215,11 @@ class RunResult(Reportable):
             off += (2.0 * slope * step / base[base > 0]).tolist()
         return float(max(off))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for files: what was required of whom, and what holds."""
+    def in_json(self) -> dict[str, Any]:
+        """Return what was required of whom, and what holds."""
         published: dict[str, Any] = plain(self.published())
         run: dict[str, Any] = published.pop("run")
-        return published | run | {"sites": list(self.sites)}
+        return published | run | {"sites": self.sites}
 
     def published(self) -> PublishedInfo:
         """What sites and their policies say of it."""

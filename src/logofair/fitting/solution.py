@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, product
 from typing import Any
 
 import numpy as np
 
-from logofair import records
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_chances, policy_costs
 from logofair.columns.checks import NAMED, Floats, Integers, Label
-from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
 from logofair.errors import InputError
@@ -28,6 +26,7 @@ from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedIn
 from logofair.policy.linear import read_probabilities
 from logofair.policy.mixtures import Mixtures
 from logofair.policy.policy import Policy
+from logofair.records import Result
 from logofair.reportable import Reportable
 from logofair.requirements import Requirements
 from logofair.solvers.certificate import Certificate
@@ -312,45 +311,45 @@ class Solution(Reportable):
         local, global_ = (self.requirements.rates_of(side) for side in ("local", "global"))
         return local or global_, global_ or local
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+    def in_json(self) -> dict[str, Any]:
+        """Return everything there is to say."""
         accuracy, violation = self.deterministic or (None, None)
         tested = None
         if self.tested is not None:
             names, rows = self.tested.unknown_sites(self.policy.sites)
-            tested = self.tested.figures() | {"unknown": {"sites": [plain(name) for name in names], "rows": rows}}
+            tested = self.tested.figures() | {"unknown": {"sites": names, "rows": rows}}
         prices: dict[str, list[dict[str, Any]]] = {"local": [], "global": []}  # inside a site those above 0
         for (item, side), found in self.certificate.prices.of.items():
             for site, price in zip(self.policy.sites if side == "local" else (None,), found.tolist(), strict=True):
                 if side == "global":
                     prices[side].append({"require": str(item), "price": price})
                 elif price > 0:
-                    prices[side].append({"site": plain(site), "require": str(item), "price": price})
+                    prices[side].append({"site": site, "require": str(item), "price": price})
         return {
-            "groups": [plain(name) for name in self.policy.groups],
-            "sites": [plain(name) for name in self.policy.sites] if self.rows.has_sites else None,
+            "groups": self.policy.groups,
+            "sites": self.policy.sites if self.rows.has_sites else None,
             "rows": int(self.rows.scores.size),
-            "requirements": records.plain(self.requirements.info),
+            "requirements": self.requirements.info,
             "verdict": self.outcomes.verdict,
-            "outcomes": self.outcomes.as_dict(),
+            "outcomes": self.outcomes,
             "tested": tested,
             "calibration": self.compared.figures(),
-            "certificate": self.certificate.as_dict(),
+            "certificate": self.certificate,
             "calibration_method": self.policy.calibrator.method,
-            "pooling": asdict(self.pooling),
-            "own_rows": {self.certificate.objective: self.own_accuracy, "outcomes": self.on_own_rows.as_dict()},
+            "pooling": self.pooling,
+            "own_rows": {self.certificate.objective: self.own_accuracy, "outcomes": self.on_own_rows},
             "solver": self.solver,
             "rounds": self.rounds,
             "prices": prices,
-            "least_gap": None if self.least_gap is None else asdict(self.least_gap),
+            "least_gap": self.least_gap,
             "cells_with_coins": int(self.policy.mixtures.mixed.sum()),
             "coin_share": self.policy.info.coin_share,
             "score_blind_rules": self.policy.info.score_blind_rules,
             "without_coins": {self.certificate.objective: accuracy, "violation": violation},
             "bound_by_probability": None if self.away is None else self.away.bound(),
-            "off_by_probability": {} if self.away is None else dict(self.away.by_probability),
-            "promises": None if self.promises is None else asdict(self.promises),
-            "warnings": [warning.as_dict() for warning in self.warnings],
+            "off_by_probability": {} if self.away is None else self.away.by_probability,
+            "promises": self.promises,
+            "warnings": self.warnings,
         }
 
 
@@ -403,7 +402,7 @@ def _check_others(fitted: CalibrationRows, rows: AuditedRows) -> None:
 
 
 @dataclass(frozen=True)
-class FitWarning:
+class FitWarning(Result):
     """What people should know about some cells, on which a requirement rests on little; ``str()`` gives the sentence.
 
     Kinds are "no rows", "too small", "no weight", "one row", "one label", "few rows", "few noised rows", "unmeasured
@@ -422,9 +421,9 @@ class FitWarning:
 
         return warning_sentence(self)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        cells = [{"site": plain(site), "group": plain(group)} for site, group in self.cells]
+    def in_json(self) -> dict[str, Any]:
+        """Return the cells, and the sentence."""
+        cells = [{"site": site, "group": group} for site, group in self.cells]
         return {"kind": self.kind, "cells": cells, "count": self.count, "sentence": str(self)}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.columns.checks import Floats, Integers, Label, listed_names, shown
-from logofair.columns.labels import Codes, plain
+from logofair.columns.labels import Codes
 from logofair.columns.segments import Booleans
 from logofair.errors import InputError
 from logofair.files import polars_module
@@ -27,6 +27,7 @@ from logofair.files.writing import replacing, written_in_parts
 from logofair.policy.coins import Tosses, Words, exact_counts
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
+from logofair.records import Result
 
 if TYPE_CHECKING:
     import polars
@@ -40,7 +41,7 @@ _INTEGER_KINDS = "^(0|-?[1-9][0-9]{0,17})$"  # how an integer of 64 bits is writ
 
 
 @dataclass
-class DecisionCounts:
+class DecisionCounts(Result):
     """How many rows were decided and accepted, by group; grows batch by batch.
 
     ``unknown`` rows are of groups or sites that the policy does not know, ``dropped`` ones were left out; ``ids`` are
@@ -92,11 +93,9 @@ class DecisionCounts:
             if rejected + accepted:
                 yield name, rejected + accepted, accepted
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        groups = [
-            {"group": plain(name), "rows": rows, "accepted": accepted} for name, rows, accepted in self.by_group()
-        ]
+    def in_json(self) -> dict[str, Any]:
+        """Return the numbers, of each group too."""
+        groups = [{"group": name, "rows": rows, "accepted": accepted} for name, rows, accepted in self.by_group()]
         return {
             "rows": self.rows,
             "accepted": self.accepted,

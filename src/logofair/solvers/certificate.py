@@ -14,12 +14,12 @@ each tolerance, never negative.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from logofair.columns.checks import Floats
 from logofair.policy.info import CertificateInfo
 from logofair.policy.mixtures import Mixtures, evaluate
+from logofair.records import Result
 from logofair.requirement import Requirement
 from logofair.solvers.local import local_bound
 from logofair.solvers.problem import Problem
@@ -43,7 +43,7 @@ class TolerancePrices:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Result):
     """Proof of how good a policy is on the calibration rows.
 
     Attributes
@@ -141,9 +141,9 @@ class Certificate:
             looks_away=self.looks_away,
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return these figures as plain values."""
-        return asdict(self.info)
+    def in_json(self) -> CertificateInfo:
+        """Return these figures."""
+        return self.info
 
 
 def certify(

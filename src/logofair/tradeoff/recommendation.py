@@ -21,7 +21,6 @@ import numpy as np
 from logofair.auditing.certification import held_out_errors, rows_needed
 from logofair.auditing.measure import counting_labels
 from logofair.columns.checks import Label, random_number
-from logofair.columns.labels import plain
 from logofair.columns.segments import Booleans, Indices
 from logofair.errors import InputError
 from logofair.fitting.certifying import (
@@ -44,6 +43,7 @@ from logofair.notions import NOTIONS, Notion, NotionLike, Rate, named_notion
 from logofair.outcomes import MET, TRUE_GAP, Outcomes
 from logofair.policy.mixtures import evaluate
 from logofair.progress import Progress, no_progress
+from logofair.records import Result
 from logofair.reportable import Reportable
 from logofair.requirements import USUAL_TOLERANCE, Requirements, make_requirements
 
@@ -55,7 +55,7 @@ _CONFIDENCE_STEPS = 1e6  # a line's confidence is rounded up to this, so that it
 
 
 @dataclass(frozen=True, eq=False)
-class RecommendedLimits:
+class RecommendedLimits(Result):
     """What these rows can certify of one notion.
 
     Attributes
@@ -131,10 +131,9 @@ class RecommendedLimits:
         notion = self.notion if self.notion in NOTIONS else Notion(self.notion, given=self.rates)
         return {"notion": notion, **limits, "confidence": self.confidence}
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        named = {"rates": [rate.name for rate in self.rates], "certified": self.certified.as_dict()}
-        return vars(self) | named | {"too_small": [plain(site) for site in self.too_small]}
+    def in_json(self) -> dict[str, Any]:
+        """Return its fields, the rates by name."""
+        return vars(self) | {"rates": [rate.name for rate in self.rates]}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +157,7 @@ class Recommendation(Reportable):
     groups: tuple[Label, ...]
     sites: tuple[Label | None, ...]
     rows: int
-    measure: str  # accuracy, or cost per person
+    objective: str  # accuracy, or cost per person
 
     @property
     def best(self) -> RecommendedLimits | None:
@@ -174,18 +173,6 @@ class Recommendation(Reportable):
     def __repr__(self) -> str:
         found = (f"{line.notion}: {line.arguments if line.found else 'nothing'}" for line in self.lines)
         return f"Recommendation({', '.join(found)})"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {
-            "confidence": self.confidence,
-            "random_state": self.random_state,
-            "rows": self.rows,
-            "groups": [plain(name) for name in self.groups],
-            "sites": [plain(name) for name in self.sites],
-            "measure": self.measure,
-            "lines": [line.as_dict() for line in self.lines],
-        }
 
 
 def recommend(
@@ -257,8 +244,8 @@ def recommend(
     nothing = solve_prepared(prepared, required(notions[0], None, None), settings).own_value
     searches = (_Search(each, required, prepared, settings, own) for each in notions)
     lines = progress((each.line(nothing) for each in searches), "Trying limits", len(notions))
-    measure = "accuracy" if costs is None else "cost"
-    return Recommendation(tuple(lines), level, number, rows.groups.names, rows.sites.names, rows.scores.size, measure)
+    objective, names = "accuracy" if costs is None else "cost", (rows.groups.names, rows.sites.names)
+    return Recommendation(tuple(lines), level, number, *names, rows.scores.size, objective)
 
 
 def _notions(given: NotionLike | Iterable[NotionLike] | None, *, labelled: bool) -> tuple[Notion, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -27,6 +27,7 @@ from logofair.notions import Rate
 from logofair.policy.info import PoolingInfo
 from logofair.policy.mixtures import Mixtures, evaluate
 from logofair.policy.policy import Policy
+from logofair.records import Result
 from logofair.reportable import Reportable
 from logofair.requirements import check_tolerance
 from logofair.solvers.certificate import Certificate
@@ -139,7 +140,7 @@ class MeasuredRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class Point(Result):
     """A pair of tolerances (None: not constrained) and the best rule within them.
 
     ``certificate`` is that of the stored rule, ``loss`` what it loses against the unconstrained rule, in accuracy or in
@@ -188,8 +189,8 @@ class Point:
         """Expected accuracy of the stored rule on the calibration rows, or its cost per person."""
         return self.certificate.primal
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values by name, for a table or JSON; None where something is not constrained or undefined."""
+    def in_json(self) -> dict[str, Any]:
+        """Return its figures; None where something is not constrained or undefined."""
         return {
             "local_tolerance": self.local_tolerance,
             "global_tolerance": self.global_tolerance,
@@ -207,25 +208,25 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class InfeasiblePoint:
+class InfeasiblePoint(Result):
     """A pair of tolerances that no rule meets together with what else is required; ``error`` is the proof."""
 
     local_tolerance: Tolerance
     global_tolerance: Tolerance
     error: InfeasibleError
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values by name, as of a point that can be had."""
+    def in_json(self) -> dict[str, Any]:
+        """Return the tolerances and the proof."""
         return {
             "local_tolerance": self.local_tolerance,
             "global_tolerance": self.global_tolerance,
             "infeasible": str(self.error),
-            "least_relaxation": {str(item): least for item, least in self.error.least_relaxation.items()},
+            "least_relaxation": self.error.least_relaxation,
         }
 
 
 @dataclass(frozen=True)
-class Knee:
+class Knee(Result):
     """The knee point of the frontier, and how far it leads (0: not at all, 1: everything for nothing).
 
     ``reason`` is "knee", or "flat" where no other point is much better than the strictest, which then is the point.
@@ -245,8 +246,8 @@ class Knee:
     lead: float
     reason: Literal["knee", "flat", "even", "chance"] = "knee"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
+    def in_json(self) -> dict[str, Any]:
+        """Return where it is, and why."""
         at = self.point
         return {
             "local_tolerance": None if at is None else at.local_tolerance,
@@ -490,28 +491,28 @@ class Frontier(Reportable):
         writer.writerows(table)
         return text.getvalue()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
-        free = self.unconstrained.as_dict()
+    def in_json(self) -> dict[str, Any]:
+        """Return the grid with all its points, and what holds of it."""
+        free = self.unconstrained.in_json()
         return {
             "notion": dict(zip(("local", "global"), self.notions, strict=True)),
             "rows": self.rows,
             "test_rows": self.test_rows,
-            "groups": list(map(str, self.groups)),
+            "groups": self.groups,
             "sites": len(self.sites),
             "basis": self.basis,
             "calibration": self.calibration,
-            "pooling": asdict(self.pooling),
+            "pooling": self.pooling,
             "measure": self.measure,
             "objective": self.objective,
-            "held": dict(self.held),
+            "held": self.held,
             "unconstrained": {name: free[name] for name in (self.objective, "local_gap", "global_gap", "measured")},
-            "local_tolerances": list(self.local_tolerances),
-            "global_tolerances": list(self.global_tolerances),
-            "knee": self.knee.as_dict(),
-            "strictest_to_loosest": None if self.compared is None else self.compared.as_dict(),
+            "local_tolerances": self.local_tolerances,
+            "global_tolerances": self.global_tolerances,
+            "knee": self.knee,
+            "strictest_to_loosest": self.compared,
             "points": self.table,
-            "warnings": [warning.as_dict() for warning in self.warnings],
+            "warnings": self.warnings,
         }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from logofair import records
-from logofair.columns.labels import plain
 from logofair.fitting.solution import STORED_OUTCOMES
 from logofair.outcomes import MET
 from logofair.policy.deciding import DecisionCounts
@@ -151,18 +150,19 @@ def _policy_values(policy: Policy, sites: Sequence[int], groups: Sequence[int]) 
     merged = _rules(policy, [-1], groups) if policy.has_merged and len(sites) == len(policy.sites) else []
     rules = [
         {
-            "site": plain(row.site),
+            "site": row.site,
             "unknown_sites": unknown,
-            "group": plain(row.group),
+            "group": row.group,
             "too_small": row.too_small,
             "words": rule_in_words(row.bands),
-            "bands": [vars(band) for band in row.bands],
+            "bands": row.bands,
         }
         for rows, unknown in ((known, False), (merged, True))
         for row in rows
     ]
-    values = {"outcomes": policy.info.outcomes.as_dict(), "info": records.plain(policy.info)}
-    return values | {"calibration": policy.calibrator.method, "rules": rules}
+    values = {"outcomes": policy.info.outcomes, "info": records.plain(policy.info)}
+    plain: dict[str, Any] = records.for_json(values | {"calibration": policy.calibrator.method, "rules": rules})
+    return plain
 
 
 def _rules(policy: Policy, sites: Sequence[int], groups: Sequence[int]) -> list[RuleRow]:

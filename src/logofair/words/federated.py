@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 
@@ -89,22 +89,27 @@ def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple
     )
 
 
-def _what_is_sent(plan: Plan) -> Iterator[tuple[str, str]]:
+def _who_sees_what(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What secure sums hide, and what not."""
     yield (
         "Sums",
         "Secure: the server and every site see sums, each over 3 sites or more, from which a site can take its "
-        "own part; what sums tell of single rows is measured in docs/THREATS.md."
-        if plan.secure
-        else "Not secure: the server sees the sums of this site by themselves.",
+        "own part; what sums tell of single rows is measured in docs/THREATS.md.",
     )
-    if plan.secure:
-        yield "Not hidden", "The server and every site learn by this site's name which groups it has enough people of."
-    if plan.secure and plan.privacy is None:
+    yield "Not hidden", "The server and every site learn by each site's name which groups it has enough people of."
+    if plan.privacy is None:
         yield (
             "Not hidden",
             "A site that lies in its answers can read some scores of the others between the prices; only "
             "differential privacy ends that.",
         )
+
+
+def _what_is_sent(plan: Plan) -> Iterator[tuple[str, str]]:
+    if plan.secure:
+        yield from _who_sees_what(plan)
+    else:
+        yield "Sums", "Not secure: the server sees the sums of this site by themselves."
     privacy = plan.privacy
     if privacy is None:
         yield "Privacy", "No differential privacy: sums are exact."
@@ -166,12 +171,21 @@ def run_page(result: RunResult, *, written: tuple[str, ...] = (), next_: str = "
         f"({listed(sites, _SITES)}), {listed(groups, _SITES)}.",
         table=Table("Gaps", head, tuple(gaps), "lrr", after=after) if gaps else None,
         answers=tuple(_answers(result)),
-        warnings=(*_warnings(result), *(each for label, each in sentences if label == "NOT MEASURED")),
+        warnings=tuple(_warnings(sentences)),
         next=next_,
         sections=(Section("run", "The run", (Facts(tuple(facts)),)),),
         values=result.as_dict(),
         written=written,
     )
+
+
+def _warnings(sentences: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Those of a run's sentences that somebody should act on; of sites that were excluded the first few."""
+    excluded = [each for label, each in sentences if label == "Excluded"]
+    yield from (f"Excluded: {each}" for each in excluded[:_EXCLUDED])
+    if len(excluded) > _EXCLUDED:
+        yield f"{len(excluded) - _EXCLUDED:,} more sites were excluded; --verbose names them."
+    yield from (each for label, each in sentences if label in ("WARNING", "NOT MEASURED"))
 
 
 def _answers(result: RunResult) -> Iterator[Answer]:
@@ -193,19 +207,6 @@ def _answers(result: RunResult) -> Iterator[Answer]:
     if result.plan.secure:
         seen = "the server saw sums over 3 sites or more; docs/THREATS.md says what they tell"
         yield Answer("Who saw what?", "Sums", "Secure", "", seen)
-
-
-def _warnings(result: RunResult) -> Iterator[str]:
-    for each in result.excluded[:_EXCLUDED]:
-        yield f"Excluded: {name_of(each.site)}: {each.reason} (during {each.purpose})."
-    if len(result.excluded) > _EXCLUDED:
-        yield f"{len(result.excluded) - _EXCLUDED:,} more sites were excluded; --verbose names them."
-    certificate = result.certificate
-    if not certificate.meets_requirements:
-        yield "algorithm1 may exceed its limits; the exact solver keeps them."
-    elif not certificate.holds and result.plan.solver is None:
-        rounds = counted(result.rounds, "round")
-        yield f"The optimality gap is still above the one agreed on after {rounds}: allow more rounds."
 
 
 def _run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -263,14 +264,7 @@ def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
     counts = ", ".join(f"{purpose} {count}" for purpose, count in result.exchanges.items())
     yield "Exchanges", f"{sum(result.exchanges.values())} in all: {counts}."
     if plan.secure:
-        yield "Sums", "Secure: the server saw sums over 3 sites or more; see docs/THREATS.md for what they tell."
-        yield "Not hidden", "The server and every site know by each site's name which groups it has enough people of."
-        if plan.privacy is None:
-            yield (
-                "Not hidden",
-                "A site that lied in its answers can have read some scores of the others between the prices; only "
-                "differential privacy ends that.",
-            )
+        yield from _who_sees_what(plan)
     if plan.privacy is not None:
         yield (
             "Privacy",
@@ -302,7 +296,7 @@ def _reservations(result: RunResult) -> Iterator[tuple[str, str]]:
         rest = "it may not have its policy yet" if each.site in result.sites else "the figures are about the others"
         if each.known and (result.totals.maps is not None or result.totals.priors is not None):
             rest += ", whose calibrators and priors were made together with it"
-        yield "Excluded", f"{each.site}: {each.reason} (during {each.purpose}); {rest}."
+        yield "Excluded", f"{name_of(each.site)}: {each.reason} (during {each.purpose}); {rest}."
     certificate = result.certificate
     if not certificate.meets_requirements:
         inside = f", and {result.exceeding:,} sites miss a requirement inside" if result.exceeding else ""

@@ -23,7 +23,7 @@ from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
 from logofair.policy.policy import Policy
 from logofair.words.about import About, data_facts, made_facts
-from logofair.words.audited import NO_RATIO
+from logofair.words.audited import NO_RATIO, policy_warnings, rule_words
 from logofair.words.explained import coins_sentence
 from logofair.words.fitted import solution_facts
 from logofair.words.limits import Places, verdict
@@ -103,9 +103,7 @@ def form_text(
     found: Solution | Audit | FileAudit | ImpactRatios,
     about: About | None = None,
     *,
-    policy: Policy | None = None,
     rule: str = "",
-    warnings: Sequence[str] = (),
 ) -> str:
     r"""Return figures in a form that auditors ask for, as Markdown: what is not the tool's to state is marked.
 
@@ -123,10 +121,8 @@ def form_text(
         :func:`logofair.auditing.impact_ratios` measured.
     about : About, optional
         Where the rows came from, what makes the same again, and how it is headed.
-    policy : Policy, optional
-        The policy that decided; ``rule``: what decided, in words.
-    warnings : sequence of str
-        What a reader must see first.
+    rule : str
+        What decided, in words; an audit of files knows that itself.
 
     Examples
     --------
@@ -145,6 +141,13 @@ def form_text(
     | F | 3 | 50.0 % | 0.3333 (0.0084 to 0.9057) | 0.3333 (0.0084 to 1.0000) |
     """
     about = about or About()
+    policy: Policy | None = None
+    warnings: Sequence[str] = ()
+    if isinstance(found, FileAudit):
+        rule = rule_words(found.columns, found.threshold, found.compared)
+        if found.compared is not None:
+            warnings, policy = policy_warnings(found.compared), found.compared.policy
+        found = found.impact if form == "ll144" else found
     name = about.title or (about.data.name if about.data else "")
     facts = list(_facts(about, policy, rule))
     if isinstance(found, ImpactRatios):

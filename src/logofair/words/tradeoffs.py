@@ -91,7 +91,7 @@ def _limit_text(frontier: Frontier, tolerance: Tolerance) -> str:
 
 def _accurate(found: Frontier | Recommendation) -> bool:
     """Whether figures are accuracy, and not costs per person."""
-    return (found.objective if isinstance(found, Frontier) else found.measure) == "accuracy"
+    return found.objective == "accuracy"
 
 
 def _figure(found: Frontier | Recommendation, value: float) -> str:

@@ -138,19 +138,16 @@ def audit(
             categories,
             examine,
             examine_policy,
-            policy_categories,
             wanted_requirements,
         )
         from logofair.outcomes import EXCEEDED, UNCLEAR
-        from logofair.words.audited import file_audit_page, policy_warnings, rule_words
+        from logofair.words.audited import file_audit_page
         from logofair.words.forms import form_text
 
-        if form == "ll144" and policy is None:
-            ratios, source, dropped = categories(data, columns, threshold, progress)
-            about = about_page(source, **others, left_out=dropped)
-            return click.echo(form_text(form, ratios, about, rule=rule_words(columns, threshold)), nl=False)
         wanted = wanted_requirements(notion, local, global_, sentences)
-        if policy is None:
+        if form == "ll144" and policy is None:
+            found = categories(data, columns, threshold, progress)
+        elif policy is None:
             found = examine(data, columns, threshold, notion, progress, costs, wanted)
         else:
             sources = {name: ctx.get_parameter_source(name) for name in ("scale", "na")}
@@ -160,12 +157,7 @@ def audit(
         written = () if report is None else (str(report),)
         about = about_page(found.source, **others, left_out=found.dropped, written=written)
         if form is not None:
-            rule = rule_words(found.columns, found.threshold, found.compared)
-            compared = found.compared
-            described: dict[str, Any] = {"rule": rule, "policy": None if compared is None else compared.policy}
-            described["warnings"] = () if compared is None else policy_warnings(compared)
-            measured = policy_categories(found) if form == "ll144" else found
-            return click.echo(form_text(form, measured, about, **described), nl=False)
+            return click.echo(form_text(form, found, about), nl=False)
         columns = found.columns
         asked = found.outcomes.verdict in (UNCLEAR, EXCEEDED) if len(found.outcomes) else None
         asked = asked and not (found.compared is not None and found.compared.policy.looks_away)
