@@ -147,8 +147,11 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
         ("precision of F >= today overall", "'today' stands where a number may"),
         ("precision of F >= 60 overall", "a bound of 60; precision lies between 0 and 1"),
         ("selection rate gap <= 150 people overall", "'people' stands where 'overall'"),
-        ("accepted = 1.5 people overall", "'people' stands where 'overall'"),
-        ("accepted = 0 people overall", "a number of people is above 0"),
+        *(
+            (f"accepted = {n} people overall", "a number of people is a whole number above 0")
+            for n in (1.5, -1, 10**30)
+        ),
+        ("accepted = 0 people overall", "got 0 people; a number of people is a whole number above 0"),
         ("selection rate gap <= nan overall", "'nan' stands where a number or 'today' may"),
         ("selection rate gap <= 1e999 overall", "got the bound inf"),
         ("selection rate gap <= 2 overall", "a gap of 2; .*write 0.02 for 2 points"),

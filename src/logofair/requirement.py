@@ -126,6 +126,7 @@ _WORD = re.compile(r'"(?:[^"]|"")*"|,|".*|[^\s,"]+', re.DOTALL)
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 _BARE = re.compile(r'[^\s,"=<>]+')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_PEOPLE = "a number of people is a whole number above 0"
 _COUNT = re.compile(r"\d{1,16}", re.ASCII)
 
 
@@ -272,7 +273,7 @@ def _checked_bound(measure: str, rates: Sequence[Rate], bound: _Bound) -> _Bound
     if isinstance(bound, People):
         if measure == "accepted" and type(bound.number) is int and 0 < bound.number <= _MOST_PEOPLE:
             return bound
-        raise InputError(f"require: got {bound!r}; a number of people is above 0, and for 'accepted' alone.")
+        raise InputError(f"require: got {bound.number!r} people; {_PEOPLE}, and for 'accepted' alone.")
     number, shares = as_number(bound), all(rate.is_share for rate in rates)
     if not abs(number) <= LARGEST_BOUND:
         raise InputError(f"require: got the bound {shown(bound)}; pass a number, or 'today'.")
@@ -331,6 +332,8 @@ class _Sentence:
                 "rule could be proved best; require the precision of each group, such as 'precision of women >= 0.6 "
                 "overall'."
             )
+        if self.words[:1] == ["accepted"] and self.words[self.furthest : self.furthest + 1] == ["people"]:
+            raise InputError(f"require: {shown(self.text)}: {_PEOPLE}.")
         got = self.words[self.furthest] if self.furthest < len(self.words) else "the end"
         allowed = list(self.allowed)
         near = nearest_name(got, [each.strip("'") for each in allowed])

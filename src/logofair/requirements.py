@@ -158,11 +158,11 @@ class Requirements:
 
     @cached_property
     def _groups_by_text(self) -> dict[str, int]:
-        return _places(self.groups, "groups")
+        return {str(label): place for place, label in enumerate(self.groups)}
 
     @cached_property
     def _sites_by_text(self) -> dict[str, int]:
-        return _places(self.sites, "sites")
+        return {str(label): place for place, label in enumerate(self.sites)}
 
     @property
     def alone(self) -> bool:
@@ -306,16 +306,6 @@ def _combined(item: Requirement, groups: Sequence[int | None]) -> Combination:
         return Combination(beyond.name, ((1.0, beyond, groups[0]),))
     numbers = (1.0, -1.0) if item.measure == "difference" else (1.0,)
     return Combination(name, tuple(zip(numbers, item.rates, groups, strict=True)))
-
-
-def _places(labels: Iterable[Label | None], where: str) -> dict[str, int]:
-    """The places of labels by their text, as sentences name them."""
-    found: dict[str, tuple[int, Label | None]] = {}
-    for place, label in enumerate(labels):
-        other = found.setdefault(str(label), (place, label))[1]
-        if other is not label:
-            raise InputError(f"{where}: {other!r} and {label!r} are both written {label}; rename one of them.")
-    return {text: place for text, (place, _) in found.items()}
 
 
 def make_requirements(

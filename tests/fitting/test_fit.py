@@ -446,10 +446,8 @@ def call(**changes):
         ({"require": "selection rate gap <= -1 at x"}, "require: .* got a gap of -1; it is at least 0"),
         ({"require": [0.1]}, r"require: got 0.1; pass a sentence"),
         ({"require": "selection rate gap <= 0.1 at x", "sites": None}, "names sites, but sites= is missing"),
-        (
-            {"require": "selection rate of a <= 0.1 at x", "sensitive_features": [1, "1", 2, 1, 1, 1]},
-            "are both written 1",
-        ),
+        ({"sensitive_features": [1, "1", 2, 1, 1, 1]}, "sensitive_features: 1 and '1' are both written 1; rename one"),
+        ({"sites": [1, "1", 2, 1, 1, 1]}, "sites: 1 and '1' are both written 1; rename one"),
         ({"calibration": "bta"}, r"calibration: got 'bta' \(did you mean 'beta'\?\); use one of"),
         ({"calibration": np.zeros(2)}, "calibration: got array"),
         ({"basis": "label"}, r"basis: got 'label' \(did you mean 'labels'\?\); use one of eta, labels"),

@@ -82,9 +82,12 @@ def check_groups(names: Sequence[Label], rows: int, where: str = "sensitive_feat
 
 
 def check_spelling(names: Sequence[Label], where: str) -> None:
-    """Raise where two labels differ by capitals, by blanks, or by what nobody sees alone."""
+    """Raise where two labels are written alike, or differ by capitals, by blanks, or by what nobody sees alone."""
+    written: dict[str, Label] = {}
     seen: dict[str, Label] = {}
     for name in names:
+        if (other := written.setdefault(str(name), name)) is not name:
+            raise InputError(f"{where}: {other!r} and {name!r} are both written {name}; rename one of them.")
         if not isinstance(name, str):
             continue
         read = name
