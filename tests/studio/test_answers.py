@@ -136,6 +136,21 @@ def test_a_conflict_names_what_conflicts_and_each_change_it_offers_resolves_it()
         assert "verdict" in answer(live, setting=own)
 
 
+def test_where_loosening_one_is_not_enough_a_conflict_offers_to_leave_one_out():
+    live = session()
+    require = ("selection rate >= 0.6 overall", "accepted <= 0.2 overall", "accepted <= 800 people overall")
+    setting = Setting(overall=0.01, require=require)
+    found = answer(live, setting=setting)
+    (left_out,) = [each for each in found["changes"] if each["words"] == "Leave out: accepted <= 0.2 overall"][:1] or [
+        None
+    ]
+    own = records.read(left_out["setting"], Setting)
+    assert own.require == (require[0], require[2])
+    assert "conflict" in answer(live, setting=own)  # the other capacity is still in the way, and is named next
+    alone = records.read(answer(live, setting=own)["changes"][0]["setting"], Setting)
+    assert "verdict" in answer(live, setting=alone)
+
+
 def test_a_conflict_with_a_tolerance_moves_its_slider():
     live = session()
     setting = Setting(

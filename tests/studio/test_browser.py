@@ -136,7 +136,7 @@ def test_every_control_is_answered_by_the_certified_optimum(open_page, address, 
     settled(page)
     change(page, "Gap at each site", 8)
     change(page, "Gap overall", 1)
-    change(page, "Wrong approval : wrong rejection", 7)
+    change(page, "Wrongly accepted : wrongly rejected", 7)
     page.get_by_role("button", name="+ ratio").click()
     settled(page)
     page.get_by_role("button", name="+ floor").click()
@@ -150,7 +150,6 @@ def test_every_control_is_answered_by_the_certified_optimum(open_page, address, 
     how = {"notion": "equal_opportunity", "local_tolerance": 0.08, "global_tolerance": 0.01, "costs": (1, 3)}
     cold = logofair.fit(**columns(), **how, require=asked["require"], random_state=0).test(**columns(seed=1))
     assert compared(page)["cost per person"][1] == f"{float(cold.tested.second.cost):.3g}"
-    page.get_by_label("selection rate of").first.evaluate("input => input.select?.()")
     page.get_by_role("button", name="Remove: accepted").click()
     settled(page)
     assert len(state(page)["setting"]["require"]) == 2
@@ -283,9 +282,10 @@ def test_a_conflict_is_proved_and_resolved_by_a_button(open_page, address):
     assert page.locator(".took").inner_text().startswith("certified optimum")
 
 
-def test_limits_these_data_can_defend_are_buttons(browser, open_page):
+@pytest.mark.slow
+def test_limits_these_data_can_defend_are_buttons(open_page):
     with served(session(12000, 2, tested=False)) as (address, _, _):
-        page = settled(open_page(address))
+        page = settled(open_page(address, expected=["ERR_"]))
         page.get_by_role("button", name="Find them").click()
         first = page.get_by_role("button", name="selection rate within").first
         first.click()
@@ -335,9 +335,7 @@ def test_a_wrong_token_gets_a_sentence_and_no_page(open_page, address):
 
 def test_a_server_that_is_gone_leaves_its_last_picture_and_a_sentence(open_page):
     with served(session()) as (address, running, thread):
-        page = settled(
-            open_page(address, expected=["ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET"])
-        )
+        page = settled(open_page(address, expected=["ERR_"]))
         known = compared(page)
         running.should_exit = True
         thread.join(30)
@@ -348,7 +346,7 @@ def test_a_server_that_is_gone_leaves_its_last_picture_and_a_sentence(open_page)
 
 def test_a_thousand_sites_are_listed_searched_and_scrolled_a_screen_at_a_time(open_page):
     with served(session(60_000, 1000, tested=False)) as (address, _, _):
-        page = settled(open_page(address))
+        page = settled(open_page(address, expected=["ERR_"]))
         lines = page.locator("table.places tbody tr th")
         assert lines.count() < 40
         assert page.locator("table.places").get_attribute("aria-rowcount") == "1002"
@@ -397,7 +395,7 @@ def test_by_keyboard_alone_a_limit_is_moved_a_site_chosen_and_the_policy_reached
         if seen[-1] == "branch 0003":
             page.keyboard.press("Enter")
             settled(page)
-    wanted = ["Fair means", "Gap at each site", "Gap overall", "Wrong approval : wrong rejection", "+ capacity",
+    wanted = ["Fair means", "Gap at each site", "Gap overall", "Wrongly accepted : wrongly rejected", "+ capacity",
               "Find them", "Policy", "Report", "Link", "Pin this", "branch 0003", "One site"]  # fmt: skip
     assert [each for each in wanted if each not in seen] == []
     assert state(page)["setting"]["overall"] == 0.019
@@ -418,7 +416,7 @@ def test_every_input_has_a_name_and_every_picture_a_label_or_a_table(open_page, 
         " && !each.closest('[aria-hidden=true]') && each.getAttribute('aria-hidden') !== 'true').length"
     )
     assert silent == 0
-    until(page, "document.querySelector('main > [role=status]').textContent.length > 20")
+    until(page, "document.querySelector('main [role=status]').textContent.length > 20")
 
 
 def test_the_same_file_is_the_notebooks_page(browser, open_page, live, tmp_path):

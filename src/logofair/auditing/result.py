@@ -524,15 +524,16 @@ class Comparison(Reportable):
     changed: float | None = None
 
     @classmethod
-    def of(cls, first: Audit, second: Audit) -> Comparison:
-        """Compare two audits by their figures alone: differences have no interval."""
+    def of(cls, first: Audit, second: Audit, *, gaps: bool = True) -> Comparison:
+        """Compare two audits by their figures alone: differences have no interval, those of gaps may be left out."""
 
         def difference(name: str) -> Measured | None:
             before, after = getattr(first, name), getattr(second, name)
             return None if before is None or after is None else Measured(after - before, rows=after.rows)
 
-        names = ("accuracy", "accepted", "global_gap", "local_gap", "cost")
-        return cls(first, second, **{name: difference(name) for name in names})
+        names = ("accuracy", "accepted", "cost", "global_gap", "local_gap")
+        known = {name: difference(name) if gaps or "gap" not in name else None for name in names}
+        return cls(first, second, **known)
 
     @property
     def rows(self) -> int:

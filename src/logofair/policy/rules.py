@@ -99,6 +99,14 @@ def _raw_scores(policy: Policy, calibrated: Floats, groups: Any, sites: Any) -> 
     return np.where(at_once, 0.0, high)
 
 
+def in_files(chances: Floats, scale: str) -> Floats:
+    """Return scores as files of this scale hold them; log-odds end where chances are 0 or 1 to the last bit."""
+    if scale == "logit":
+        inside = np.clip(chances, 2.0**-53, 1 - 2.0**-53)
+        return np.asarray(np.log(inside / (1 - inside)))
+    return 100.0 * chances if scale == "percent" else chances
+
+
 def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
     """Return the bands of one site and group by their numbers, lowest first; site -1: those of unknown sites."""
     rules, cell = policy.mixtures, site * len(policy.groups) + group
@@ -115,12 +123,7 @@ def bands_of(policy: Policy, site: int, group: int) -> tuple[Band, ...]:
     edges, chances = np.append(edges[:-1][differs], 1.0), chances[differs]
     raw = _raw_scores(policy, edges[1:-1], np.full(edges.size - 2, group), np.full(edges.size - 2, site))
     raw = np.concatenate(([0.0], raw, [1.0]))
-    scale = None if policy.info.columns is None else policy.info.columns.scale
-    if scale == "logit":  # which ends where chances are 0 or 1 to the last bit
-        inside = np.clip(raw, 2.0**-53, 1 - 2.0**-53)
-        raw = np.log(inside / (1 - inside))
-    elif scale == "percent":
-        raw = 100.0 * raw
+    raw = in_files(raw, "chance" if policy.info.columns is None else policy.info.columns.scale)
     return tuple(
         Band(*(float(v) for v in (edges[i], edges[i + 1], chances[i], raw[i], raw[i + 1]))) for i in range(chances.size)
     )

@@ -136,6 +136,7 @@ def _start(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
         "site_word": word,
         "accepted": about.accepted,
         "sites": names(session.sites),
+        "site": str(session.sites[int(np.argmax(session.people))]),
         "groups": names(session.groups),
         "notions": [{"name": each.name, "shown": notion_words(each)} for each in notions],
         "rows": size,
@@ -359,16 +360,13 @@ def _recommend(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
 def _conflict(session: Session, wish: Wish, error: InfeasibleError) -> dict[str, Any]:
     """What conflicts, and for each change that resolves it the setting that has it."""
     setting, relaxation = wish.setting or session.start, error.least_relaxation
-    changes, alone = least_changes(relaxation) or [], len(session.sites) == 1
-    olds = [each for each, amount in relaxation.items() if amount is not None]
-    buttons = (
-        [
-            {"words": str(new), "setting": records.plain(setting.loosened(old, new, alone=alone))}
-            for old, new in zip(olds, changes, strict=bool(changes))
-        ]
-        if changes
-        else []
-    )
+    alone, changes = len(session.sites) == 1, iter(least_changes(relaxation) or [])
+    buttons = []
+    for old, amount in relaxation.items():
+        new = None if amount is None else next(changes, None)
+        words = f"Leave out: {old}" if new is None else str(new)
+        own = setting.exchanged(old, new, alone=alone)
+        buttons.append({"words": words, "setting": records.plain(own)})
     sentence = conflict_lines(relaxation)
     sentence = str(error) if sentence is None else capitalised(sentence.partition("\n")[0])
     limits = [_limit_control(item) for item in session.items(setting)]

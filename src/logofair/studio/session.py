@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from logofair.auditing import Audit, Comparison, Measured
+from logofair.auditing import Audit, Comparison
 from logofair.auditing.rows import compared_audits
 from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats, Label, nearest_name
@@ -35,6 +35,7 @@ from logofair.notions import NOTIONS
 from logofair.policy.info import ColumnsInfo, PolicyInfo
 from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled, reduce
 from logofair.policy.policy import Policy
+from logofair.policy.rules import in_files
 from logofair.progress import Progress, no_progress
 from logofair.requirement import Requirement
 from logofair.requirements import Requirements, make_requirements
@@ -67,14 +68,18 @@ class Setting:
     costs: tuple[float, float] | dict[str, tuple[float, float]] | None = None
     confidence: float | None = None
 
-    def loosened(self, old: Requirement, new: Requirement, *, alone: bool) -> Setting:
-        """The same with one requirement exchanged, whichever way it was asked for; ``alone``: of a single site."""
+    def exchanged(self, old: Requirement, new: Requirement | None, *, alone: bool) -> Setting:
+        """The same with another requirement in place of one, or none, whichever way that was asked for.
+
+        ``alone``: of a single site, for which both tolerances say the same.
+        """
         if str(old) in self.require:
-            return replace(self, require=tuple(str(new) if text == str(old) else text for text in self.require))
-        assert isinstance(new.bound, float)
-        if alone:  # where both tolerances say the same
-            return replace(self, local=new.bound, overall=new.bound)
-        return replace(self, overall=new.bound) if old.scope.is_global else replace(self, local=new.bound)
+            kept = (str(new) if text == str(old) else text for text in self.require if new or text != str(old))
+            return replace(self, require=tuple(kept))
+        bound = None if new is None else float(new.bound)  # type: ignore[arg-type]
+        if alone:
+            return replace(self, local=bound, overall=bound)
+        return replace(self, overall=bound) if old.scope.is_global else replace(self, local=bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +163,11 @@ class Session:
     def sites(self) -> tuple[Label | None, ...]:
         """The names of the sites; (None,) where there are none."""
         return self._sites.names
+
+    @property
+    def people(self) -> Any:
+        """How many rows every site has."""
+        return np.bincount(self._sites.codes, minlength=len(self.sites))
 
     # ------------------------------------------------------------ what a setting asks for
 
@@ -303,7 +313,7 @@ class Session:
             )
             second = replace(second, outcomes=solution.proved)
             changed = _changed(solution.problem.cells, before, solution.policy.mixtures, solution.problem.shape)
-            return Found(setting, solution, _difference(first, second), changed)
+            return Found(setting, solution, Comparison.of(first, second, gaps=False), changed)
         test, required = self._test, solution.requirements
         rows, shape = test.rows, (len(test.rows.sites.names), len(self.groups))
         per_site = None if costs is None else costs.at(self._known_sites)
@@ -381,16 +391,6 @@ def largest_gap(found: Found, setting: Setting, side: str) -> float:
     return float(np.ptp(rates[known], axis=-1).max(initial=0.0)) or 0.01
 
 
-def _difference(first: Audit, second: Audit) -> Comparison:
-    """Two audits of the same rows by their figures alone, without those of gaps."""
-
-    def change(name: str) -> Measured | None:
-        before, after = getattr(first, name), getattr(second, name)
-        return None if before is None or after is None else Measured(after - before, rows=after.rows)
-
-    return Comparison(first, second, change("accuracy"), change("accepted"), None, None, change("cost"))
-
-
 def _changed(cells: Cells, before: Mixtures, after: Any, shape: tuple[int, int]) -> Floats | None:
     """The share of every cell that is decided otherwise; ``before`` tosses no coins.
 
@@ -415,14 +415,6 @@ def _place(name: str, names: tuple[Label | None, ...], what: str) -> int:
     if name not in texts:
         raise InputError(f"{what}: there is none called {name!r}{nearest_name(name, texts)}.")
     return texts.index(name)
-
-
-def in_files(chances: Floats, scale: str) -> Floats:
-    """Scores as the files have them: chances, percentages, or log-odds as far as they can be drawn."""
-    if scale == "logit":
-        inside = np.clip(chances, 1e-6, 1 - 1e-6)
-        return np.asarray(np.log(inside / (1 - inside)))
-    return 100.0 * chances if scale == "percent" else chances
 
 
 def from_files(score: float, scale: str) -> float:

@@ -144,7 +144,7 @@ class Studio {
     this.data = begun;
     this.several = begun.sites.length > 1;
     this.setting = begun.setting;
-    this.site = begun.sites[0].name;
+    this.site = begun.site;
     this.restore();
     this.build();
     if (this.transport.hash) addEventListener("hashchange", () => { if (this.restore()) { this.frame(); this.solve(); } });
@@ -224,7 +224,7 @@ class Studio {
       onchange: (value) => this.change({ [side]: value == null ? null : Number((value / 100).toPrecision(10)) }) });
     this.tolerances = { overall: tolerance("overall", this.several ? "Gap overall" : "Gap") };
     if (this.several) this.tolerances.local = tolerance("local", `Gap at each ${data.site_word}`);
-    this.costs = slider("Wrong approval : wrong rejection", "", { high: RATIOS.length - 1, step: 1,
+    this.costs = slider("Wrongly accepted : wrongly rejected", "", { high: RATIOS.length - 1, step: 1,
       onchange: (at) => this.change({ costs: same(RATIOS[at], [1, 1]) ? null : RATIOS[at] }) });
     this.costs.box.replaceWith((this.costWords = h("b", {})));
     this.limits = h("div", { class: "limits" });
@@ -272,14 +272,14 @@ class Studio {
     this.curveBox = new Frontier(this);
     this.siteBox = new Site(this);
     this.main = h("main", {},
-      h("div", { class: "verdict" }, this.pill, this.words, this.took), this.spoken, this.alerts, this.tiles,
-      h("div", { class: "columns" }, data.sites.length < 9
+      h("div", { class: "head" }, h("div", { class: "verdict" }, this.pill, this.words, this.took), this.spoken, this.alerts),
+      h("div", { class: "body" }, this.tiles, h("div", { class: "columns" }, data.sites.length < 9
         ? [h("div", {}, this.places.node, this.curveBox.node), this.compared]
         : [this.places.node, h("div", {}, this.compared, this.curveBox.node)]),
-      this.siteBox.node);
+      this.siteBox.node));
     show(this.root, h("div", { class: "frame" }, aside, this.main));
     this.frame();
-    new ResizeObserver(() => { this.places.draw(); this.curveBox.draw(); this.siteBox.draw(); }).observe(this.main);
+    new ResizeObserver(() => { this.places.draw(); this.curveBox.draw(); this.siteBox.draw(); }).observe(this.main.lastChild);
   }
 
   // Set every control to what is asked for.
@@ -355,7 +355,7 @@ class Studio {
     if (this.trouble) shown.push(this.trouble);
     for (const each of this.answer?.warnings ?? []) if (!conflict) shown.push(each);
     show(this.alerts, conflict && h("div", { class: "conflict" },
-      h("p", {}, h("b", {}, conflict.conflict), conflict.changes.length ? " What you see is the last answer. The least change that resolves it:" : ""),
+      h("p", {}, h("b", {}, conflict.conflict), " What you see is the last answer. The least change that resolves it:"),
       h("div", { class: "row" }, conflict.changes.map((each) =>
         button(each.words, () => { this.conflict = null; this.change(each.setting); })))),
       shown.map((each) => h("p", { class: "note" }, each)));
@@ -608,7 +608,7 @@ class Places {
     show(this.axis, s("svg", { width: "100%", height: 18, "aria-hidden": "true" },
       s("text", { x: this.list.clientWidth - (broad ? 92 : 8), y: 13, "text-anchor": "end" }, "before → now"),
       broad && s("text", { x: this.list.clientWidth - 8, y: 13, "text-anchor": "end" }, "change side"),
-      s("g", { transform: `translate(${from} 0)` }, ticks(this.low, this.high).map((at) =>
+      s("g", { transform: `translate(${from} 0)` }, ticks(this.low, this.high).filter((at) => this.x(at) < this.wide - 16).map((at) =>
         s("text", { x: this.x(at), y: 13, "text-anchor": "middle" }, short(at * own.scale))))));
   }
 }
@@ -646,6 +646,7 @@ class Frontier {
     const x = (limit) => left + (wide - left - 14) * (limit ?? most) / most;
     const y = (value) => 10 + (bottom - 20) * (top - value) / (top - low);
     const place = (each) => `${x(each.limit).toFixed(1)} ${y(each.value).toFixed(1)}`;
+    if (line.at(-1).limit < most) line.push({ ...line.at(-1), limit: most });  // a limit that does not bind any more
     const banded = line.filter((each) => each.low != null);
     const band = banded.length > 1 && `M${banded.map((each) => `${x(each.limit)} ${y(each.high)}`).join("L")}L${banded.slice().reverse().map((each) => `${x(each.limit)} ${y(each.low)}`).join("L")}Z`;
     const point = (each, kind, r) => s("circle", { class: kind, cx: x(each.setting[page.side]), cy: y(each.drawn.value), r });
@@ -656,7 +657,7 @@ class Frontier {
       page.change({ [page.side]: Math.round(clamp(at * most, 0, 0.99) * 1000) / 1000 });
     };
     const picture = s("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label },
-      ticks(low, top, 3).map((at) => [s("path", { class: "grid", d: `M${left} ${y(at)}H${wide - 14}` }),
+      ticks(low, top, 4).map((at) => [s("path", { class: "grid", d: `M${left} ${y(at)}H${wide - 14}` }),
         s("text", { x: left - 6, y: y(at) + 4, "text-anchor": "end" }, accurate ? Number((at * scale).toFixed(2)) : short(at))]),
       ticks(0, most).map((at) => s("text", { x: x(at), y: high - 6, "text-anchor": "middle" }, Number(points(at)))),
       band && s("path", { class: "band", d: band }),
