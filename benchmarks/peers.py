@@ -28,11 +28,12 @@ from rich.text import Text
 from benchmarks.frontiers import PEERS, Frontier, GivenScores, Rows, Rule, accuracy, gap, ours
 from benchmarks.measurements import Size, best, drawn_labels, federation, lined, sort_seconds
 from benchmarks.memory import available
-from logofair.calibration import Sample, cross_fit, fit_calibrator
-from logofair.calibration.maps import Units
+from logofair.calibration import cross_fit, fit_calibrator
 from logofair.cli.console import showing_progress
 from logofair.cli.options import examples
 from logofair.columns.checks import Floats
+from logofair.columns.labels import Codes
+from logofair.columns.rows import Rows as Columns
 from logofair.progress import Progress
 
 TOLERANCE = 0.02
@@ -89,10 +90,10 @@ def _by_sklearn(method: str, rows: Rows) -> Rule:
     return lambda others: np.asarray(fitted.predict_proba(others.scores[:, None])[:, 1])
 
 
-def _sample(rows: Rows, groups: int) -> Sample:
+def _sample(rows: Rows, groups: int) -> Columns:
     group, site = (rows.groups if groups > 1 else np.zeros_like(rows.groups)), np.zeros_like(rows.groups)
-    codes = group.astype(np.int32), site.astype(np.int32)
-    return Sample(rows.scores, rows.labels.astype(np.float64), *codes, None, Units(groups, 1))
+    labels, codes = rows.labels.astype(np.int8), Codes(tuple(range(groups)), group.astype(np.int32))
+    return Columns(rows.scores, labels, codes, Codes((0,), site.astype(np.int32)), None)
 
 
 def _one_map(method: str, rows: Rows) -> Rule:
@@ -101,7 +102,7 @@ def _one_map(method: str, rows: Rows) -> Rule:
 
     def chances(others: Rows) -> Floats:
         sample = _sample(others, 1)
-        return fitted(others.scores, sample.group_codes, sample.site_codes)
+        return fitted(others.scores, sample.groups.codes, sample.sites.codes)
 
     return chances
 

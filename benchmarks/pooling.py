@@ -20,9 +20,10 @@ import numpy as np
 from scipy.special import expit, ndtri, rel_entr
 
 import logofair
-from logofair.calibration import METHODS, Sample, cross_fit
-from logofair.calibration.maps import Units
+from logofair.calibration import METHODS, cross_fit
 from logofair.columns.checks import Floats
+from logofair.columns.labels import Codes
+from logofair.columns.rows import Rows
 from logofair.fitting.pooling import STRENGTHS
 
 _QUANTILES = ndtri((np.arange(2000) + 0.5) / 2000)
@@ -97,8 +98,8 @@ def excess_losses(kind: str, rows: int, method: str, runs: int) -> dict[str, flo
         scores, labels, groups, sites = people.draw(np.full((5, 2), rows), rng)
         other, _, group, site = people.draw(np.full((5, 2), 2000), rng)
         true = expit(np.log(other / (1.0 - other)) + people.added[site, group])
-        codes = groups.astype(np.int32), sites.astype(np.int32)
-        sample = Sample(scores, labels.astype(np.int8), *codes, None, Units(2, 5))
+        group_codes, site_codes = Codes((0, 1), groups.astype(np.int32)), Codes(tuple(range(5)), sites.astype(np.int32))
+        sample = Rows(scores, labels.astype(np.int8), group_codes, site_codes, None)
         for way in WAYS:
             fitted = cross_fit(sample, method, rng=np.random.default_rng(number), strengths=STRENGTHS[way])
             guess = np.clip(fitted.calibrator(other, group.astype(np.int32), site.astype(np.int32)), 1e-12, 1 - 1e-12)

@@ -42,8 +42,8 @@ from logofair.federation.exchanges.calibrating import (
     FoldCounts,
     GroupRows,
 )
-from logofair.federation.exchanges.final import PublishRequest
 from logofair.federation.exchanges.pooling import PriorSums
+from logofair.federation.exchanges.publication import PublishRequest
 from logofair.federation.exchanges.rounds import Answers, AnswersRequest, Steps, StepsRequest, Totals, TotalsRequest
 from logofair.solvers.algorithm1 import Algorithm1
 
@@ -301,7 +301,7 @@ def fixed_by_calibration(sites: dict[str, SiteColumns], plan: Plan, width: float
             points.append(server.request)
         batch, replies = batch.answer(server.request)
         server = server.take(replies.total())
-    others = [(each.sample.group_codes == group - 1) & (each.sample.site_codes > 0) for each in rows]
+    others = [(each.sample.groups.codes == group - 1) & (each.sample.sites.codes > 0) for each in rows]
     scores, labels, fold = (
         np.concatenate([column[own] for column, own in zip(columns, others, strict=True)])
         for columns in zip(*((each.sample.scores, each.sample.labels, each.fold) for each in rows), strict=True)

@@ -14,11 +14,12 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-from logofair.calibration import METHODS, Calibrator, Sample, fit_calibrator
-from logofair.calibration.maps import FAMILIES, IsotonicMaps, Units
+from logofair.calibration import METHODS, Calibrator, fit_calibrator
+from logofair.calibration.maps import FAMILIES, IsotonicMaps
 from logofair.errors import InputError
 from logofair.records import FAULTS, plain, read
 from support.examples import examples
+from support.rows import rows_of
 
 Array = NDArray[np.float64]
 
@@ -39,8 +40,9 @@ class Data:
     n_sites: int = 3
 
     def fit(self, method: str, weights: Array | None = None, strength: float = 20.0) -> Calibrator:
-        units = Units(self.n_groups, self.n_sites)
-        sample = Sample(self.scores, self.labels, self.groups, self.sites, weights, units)
+        sample = rows_of(
+            self.scores, self.labels, self.groups, self.sites, weights, shape=(self.n_groups, self.n_sites)
+        )
         return fit_calibrator(sample, method, strength)
 
     def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Data:

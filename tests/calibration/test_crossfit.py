@@ -14,24 +14,25 @@ from scipy.special import expit, logit
 
 from logofair.calibration import (
     CrossFit,
-    Sample,
     cross_fit,
     fit_calibrator,
     fits,
 )
 from logofair.calibration.crossfit import assign_folds
-from logofair.calibration.maps import FAMILIES, Units
+from logofair.calibration.maps import FAMILIES
 from logofair.calibration.newton import Prior
+from logofair.columns.rows import Rows
 from logofair.columns.segments import RowOrder
 from logofair.fitting.pooling import STRENGTHS
 from support.examples import examples
+from support.rows import rows_of
 
 Array = NDArray[np.float64]
 
 fitted = pytest.mark.parametrize("method", ["beta", "platt", "temperature", "isotonic"])
 
 
-def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_sites: int = 3, width: float = 0.7) -> Sample:
+def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_sites: int = 3, width: float = 0.7) -> Rows:
     """Overconfident scores: the truth has half their log-odds, shifted cell by cell."""
     rng = np.random.default_rng(seed)
     groups, sites = rng.integers(0, n_groups, n), rng.integers(0, n_sites, n)
@@ -39,22 +40,22 @@ def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_sites: int = 3, w
     shift = rng.normal(0.0, width, (n_groups, n_sites))
     labels = rng.random(n) < expit(0.5 * logit(scores) + shift[groups, sites])
     codes = (groups.astype(np.int32), sites.astype(np.int32))
-    return Sample(scores, labels.astype(float), *codes, None, Units(n_groups, n_sites))
+    return rows_of(scores, labels.astype(float), *codes, shape=(n_groups, n_sites))
 
 
-def fit(sample: Sample, method: str = "beta", seed: int = 0) -> CrossFit:
+def fit(sample: Rows, method: str = "beta", seed: int = 0) -> CrossFit:
     return cross_fit(sample, method, rng=np.random.default_rng(seed))
 
 
-def merged_eta(result: CrossFit, sample: Sample) -> Array:
+def merged_eta(result: CrossFit, sample: Rows) -> Array:
     """Chances by the maps of the groups, in the rows' own order."""
     assert result.held_out is not None
-    return result.held_out.merged(sample.scores, sample.group_codes, np.arange(sample.scores.size))
+    return result.held_out.merged(sample.scores, sample.groups.codes, np.arange(sample.scores.size))
 
 
-def folds_of(sample: Sample, folds: int = 5, seed: int = 0) -> NDArray[np.int16]:
+def folds_of(sample: Rows, folds: int = 5, seed: int = 0) -> NDArray[np.int16]:
     """The fold of every row, in the rows' own order."""
-    by_score = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
+    by_score = RowOrder.of(sample.scores, sample.cells, int(np.prod(sample.shape)))
     fold = np.empty(sample.scores.size, dtype=np.int16)
     fold[by_score.rows] = assign_folds(by_score, folds, np.random.default_rng(seed))
     return fold
@@ -88,15 +89,15 @@ def test_the_rows_of_small_sites_lie_in_all_folds() -> None:
 def test_sites_of_as_many_rows_as_folds_do_not_put_a_group_into_one_fold() -> None:
     groups, sites = np.tile([0, 0, 0, 0, 1], 200).astype(np.int32), np.repeat(np.arange(200), 5).astype(np.int32)
     scores = np.random.default_rng(0).random(1000)
-    fold = folds_of(Sample(scores, np.zeros(1000), groups, sites, None, Units(2, 200)))
+    fold = folds_of(rows_of(scores, np.zeros(1000), groups, sites, shape=(2, 200)))
     assert np.all(np.abs(np.bincount(fold[groups == 1], minlength=5) - 40) < 4 * np.sqrt(200 * 0.2 * 0.8))
     assert np.ptp(np.bincount(fold, minlength=5)) <= 1
 
 
 def test_cells_of_one_row_are_spread_over_all_folds() -> None:
     sample = drawn(1000, n_groups=1, n_sites=1)
-    lonely = Sample(
-        sample.scores, sample.labels, sample.group_codes, np.arange(1000, dtype=np.int32), None, Units(1, 1000)
+    lonely = rows_of(
+        sample.scores, sample.labels, sample.groups.codes, np.arange(1000, dtype=np.int32), shape=(1, 1000)
     )
     assert np.bincount(folds_of(lonely)).tolist() == [200] * 5
 
@@ -130,7 +131,7 @@ def test_eta_is_that_of_a_fit_to_the_other_folds(method: str) -> None:
         held_out = fold == number
         rest = sample.at(~held_out)
         calibrator = fit_calibrator(rest, method)
-        groups, sites = sample.group_codes[held_out], sample.site_codes[held_out]
+        groups, sites = sample.groups.codes[held_out], sample.sites.codes[held_out]
         eta = calibrator(sample.scores[held_out], groups, sites)
         merged = calibrator(sample.scores[held_out], groups, np.full_like(sites, -1))
         np.testing.assert_allclose(result.eta[held_out], eta, atol=2e-6)
@@ -150,7 +151,7 @@ def map_estimate(features: Array, targets: Array, weights: Array, centre: Array,
     return np.asarray(minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x)
 
 
-def fitted_by_scipy(sample: Sample, at: Sample) -> Array:
+def fitted_by_scipy(sample: Rows, at: Rows) -> Array:
     """Beta maps of all rows, groups and cells, each around the one above, by their definitions; eta of other rows."""
     family = FAMILIES["beta"]
     reference = family.reference_information()
@@ -167,9 +168,9 @@ def fitted_by_scipy(sample: Sample, at: Sample) -> Array:
 
     everyone = below(weights > 0, np.array(family.identity), reference, 1.0, 1.0)
     eta = np.empty_like(at.scores)
-    for group in np.unique(at.group_codes):
-        of_group = below((weights > 0) & (sample.group_codes == group), *everyone, 200.0, 200.0)
-        for cell in np.unique(at.cells[at.group_codes == group]):
+    for group in np.unique(at.groups.codes):
+        of_group = below((weights > 0) & (sample.groups.codes == group), *everyone, 200.0, 200.0)
+        for cell in np.unique(at.cells[at.groups.codes == group]):
             point, _ = below((weights > 0) & (sample.cells == cell), *of_group, 200.0, 200.0)
             here = at.cells == cell
             eta[here] = expit(family.margin(at.scores[here], np.repeat(point[:, None], here.sum(), axis=1)))
@@ -181,7 +182,7 @@ def fitted_by_scipy(sample: Sample, at: Sample) -> Array:
 def test_small_cells_fitted_some_at_a_time_are_those_fitted_at_once(method: str, weighted: bool, monkeypatch) -> None:
     sample = drawn(700, n_sites=90)
     # Labels that differ between sites: all of a block are not those of all rows.
-    sample = replace(sample, labels=np.where(sample.site_codes > 80, 0.0, sample.labels))
+    sample = replace(sample, labels=np.where(sample.sites.codes > 80, 0.0, sample.labels))
     if weighted:
         sample = replace(sample, weights=np.random.default_rng(1).integers(0, 3, 700).astype(float))
     at_once = fit(sample, method)
@@ -245,17 +246,17 @@ def test_out_of_fold_chances_are_those_of_every_fold_fitted_to_convergence(
 def test_the_calibrator_is_fitted_to_all_rows(method: str) -> None:
     sample = drawn(300)
     expected = fit_calibrator(sample, method)
-    rows = (sample.scores, sample.group_codes, sample.site_codes)
+    rows = (sample.scores, sample.groups.codes, sample.sites.codes)
     np.testing.assert_allclose(fit(sample, method).calibrator(*rows), expected(*rows), atol=2e-6)
 
 
 @fitted
 def test_the_only_row_of_a_cell_gets_the_eta_of_its_group(method: str) -> None:
     sample = drawn(300)
-    lonely = (sample.group_codes == 0) & (sample.site_codes == 1)
+    lonely = (sample.groups.codes == 0) & (sample.sites.codes == 1)
     lonely[np.flatnonzero(lonely)[0]] = False
     sample = sample.at(~lonely)
-    alone = (sample.group_codes == 0) & (sample.site_codes == 1)
+    alone = (sample.groups.codes == 0) & (sample.sites.codes == 1)
     result = fit(sample, method)
     merged = merged_eta(result, sample)
     assert np.array_equal(result.eta[alone], merged[alone])
@@ -280,8 +281,8 @@ def test_a_row_of_weight_0_still_gets_an_eta(method: str) -> None:
     sample = drawn(100)
     weights = np.ones(100)
     weights[::3] = 0.0
-    columns = (sample.scores, sample.labels, sample.group_codes, sample.site_codes)
-    result = fit(Sample(*columns, weights, sample.units), method)
+    columns = (sample.scores, sample.labels, sample.groups.codes, sample.sites.codes)
+    result = fit(rows_of(*columns, weights, shape=sample.shape), method)
     assert np.all((result.eta > 0.0) & (result.eta < 1.0))
 
 
@@ -310,12 +311,12 @@ def test_a_fold_that_holds_every_positive_is_no_trouble(
 # Coins for labels
 
 
-def coin_flips(seed: int) -> Sample:
+def coin_flips(seed: int) -> Rows:
     """Ten cells of 100 rows whose labels are fair coins: no chance can tell them."""
     rng = np.random.default_rng(seed)
     groups, sites = np.tile(np.arange(2), 500), np.repeat(np.arange(5), 200)
     labels = rng.integers(0, 2, 1000).astype(float)
-    return Sample(rng.random(1000), labels, groups.astype(np.int32), sites.astype(np.int32), None, Units(2, 5))
+    return rows_of(rng.random(1000), labels, groups.astype(np.int32), sites.astype(np.int32), shape=(2, 5))
 
 
 def assert_no_better_than_coins(right: list[float]) -> None:
@@ -352,7 +353,7 @@ def test_calibration_takes_most_of_the_error_of_distorted_scores(method: str) ->
     before, after = np.array(
         [
             [calibration_error(sample.scores[here], each[here], sample.labels[here]) for each in predicted]
-            for here in (sample.cells == cell for cell in range(sample.units.n_cells))
+            for here in (sample.cells == cell for cell in range(int(np.prod(sample.shape))))
         ]
     ).T
     assert before.mean() > 0.1

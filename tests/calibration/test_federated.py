@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from logofair.calibration import Calibrator, Sample, fit_calibrator, fits
+from logofair.calibration import Calibrator, fit_calibrator, fits
 from logofair.calibration.crossfit import assign_folds
 from logofair.calibration.federated import (
     FoldedRows,
@@ -24,10 +24,12 @@ from logofair.calibration.federated import (
     fold_rows,
     strength_losses,
 )
-from logofair.calibration.maps import FAMILIES, LogisticMaps, Units
+from logofair.calibration.maps import FAMILIES, LogisticMaps
+from logofair.columns.rows import Rows
 from logofair.columns.segments import RowOrder
 from logofair.errors import InputError
 from support.examples import examples
+from support.rows import rows_of
 
 Array = NDArray[np.float64]
 
@@ -40,7 +42,7 @@ LAST_DIGIT = 1e-18
 
 def counted(site: FoldedRows) -> Array:
     """Its counts where every group stands for itself."""
-    return calibration_counts(site, np.arange(site.sample.units.n_groups))
+    return calibration_counts(site, np.arange(site.sample.shape[0]))
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,13 @@ class Federation:
         weighted = any(part.weights is not None for part in parts)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fits, "_LEAST_GAIN", LAST_DIGIT / 1000.0)
-            sample = Sample(
+            sample = rows_of(
                 np.concatenate([part.scores for part in parts]),
                 np.concatenate([part.labels for part in parts]),
-                np.concatenate([part.group_codes for part in parts]),
+                np.concatenate([part.groups.codes for part in parts]),
                 np.repeat(np.arange(len(parts), dtype=np.int32), [part.scores.size for part in parts]),
                 np.concatenate([p.weights for p in parts if p.weights is not None]) if weighted else None,
-                Units(self.n_groups, len(parts)),
+                shape=(self.n_groups, len(parts)),
             )
             return fit_calibrator(sample, self.method)
 
@@ -145,7 +147,7 @@ def dealt(
     folds: int = 5,
     seed: int = 0,
 ) -> FoldedRows:
-    sample = Sample(scores, labels, groups, np.zeros_like(groups), weights, Units(n_groups, 1))
+    sample = rows_of(scores, labels, groups, np.zeros_like(groups), weights, shape=(n_groups, 1))
     return fold_rows(method, sample, [np.random.default_rng(seed)], folds)
 
 
@@ -199,7 +201,7 @@ def test_a_sites_cells_and_chances_are_those_of_the_central_fit(method: str, n: 
         np.testing.assert_allclose(parameters_of(fitted.calibrator)[4:], parameters_of(central[-1])[cells], atol=1e-6)
         np.testing.assert_allclose(parameters_of(fitted.calibrator)[:4], parameters_of(central[-1])[:4], atol=1e-8)
         for place, fold, score, group in zip(
-            site.order, site.fold, site.sample.scores, site.sample.group_codes, strict=True
+            site.order, site.fold, site.sample.scores, site.sample.groups.codes, strict=True
         ):
             one_score, one_group = np.array([score]), np.array([group])
             own = central[fold](one_score, one_group, np.array([code], np.int32))
@@ -283,7 +285,7 @@ def test_what_is_done_is_not_asked_again() -> None:
 # The sums
 
 
-def by_hand(rows: Sample, method: str, parameters: Array) -> Array:
+def by_hand(rows: Rows, method: str, parameters: Array) -> Array:
     """Loss, gradient and packed Hessian by their definitions."""
     family = FAMILIES[method]
     ones = [np.ones_like(rows.scores)] * family.intercept
@@ -308,7 +310,7 @@ def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighte
         inside = site.sample.at(site.fold != fit)
         np.testing.assert_allclose(sums[:, fit, 0], by_hand(inside, method, at[:, fit, 0]), rtol=1e-9, atol=1e-9)
         for group in range(3):
-            of_group = inside.at(inside.group_codes == group)
+            of_group = inside.at(inside.groups.codes == group)
             expected = by_hand(of_group, method, at[:, fit, 1 + group])
             np.testing.assert_allclose(sums[:, fit, 1 + group], expected, rtol=1e-9, atol=1e-9)
 
@@ -318,14 +320,13 @@ def test_each_fit_sums_the_rows_outside_its_fold(method: str, seed: int, weighte
 @given(seed=seeds, weighted=st.booleans())
 def test_sums_and_counts_add_up_over_sites(method: str, seed: int, weighted: bool) -> None:
     one, other = drawn(seed, method, n=80, n_sites=2, weighted=weighted).sites
-    order = np.argsort(np.concatenate([c.sample.group_codes * 5 + c.fold for c in (one, other)]), kind="stable")
-    columns = (
-        np.concatenate([getattr(site.sample, name) for site in (one, other)])[order]
-        for name in ("scores", "labels", "group_codes", "site_codes")
-    )
+    order = np.argsort(np.concatenate([c.sample.groups.codes * 5 + c.fold for c in (one, other)]), kind="stable")
+    samples = one.sample, other.sample
+    parts = ([rows.scores, rows.labels, rows.groups.codes, rows.sites.codes] for rows in samples)
+    columns = (np.concatenate(column)[order] for column in zip(*parts, strict=True))
     weights = np.concatenate([one.sample.weights, other.sample.weights])[order] if weighted else None
     fold = np.concatenate([one.fold, other.fold])[order]
-    sample = Sample(*columns, weights, Units(2, 1))
+    sample = rows_of(*columns, weights, shape=(2, 1))
     both = FoldedRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
     points = Levels.start(method, np.arange(2)).request
     separate = calibration_sums(one, points) + calibration_sums(other, points)
@@ -342,13 +343,12 @@ def test_sites_dealt_together_have_to_the_last_digit_what_each_has_alone(
 ) -> None:
     federation = drawn(seed, method, n=150, n_groups=3, n_sites=6, weighted=weighted)
     alone, samples = federation.sites, [c.sample.at(np.argsort(c.order)) for c in federation.sites]
-    scores, labels, groups = (
-        np.concatenate([getattr(each, name) for each in samples]) for name in ("scores", "labels", "group_codes")
-    )
+    columns = ([each.scores, each.labels, each.groups.codes] for each in samples)
+    scores, labels, groups = (np.concatenate(column) for column in zip(*columns, strict=True))
     sites = np.repeat(np.arange(6, dtype=np.int32), [each.scores.size for each in samples])
     weights = np.concatenate([each.weights for each in samples]) if weighted else None
     rngs = [np.random.default_rng(number) for number in range(6)]
-    together = fold_rows(method, Sample(scores, labels, groups, sites, weights, Units(3, 6)), rngs)
+    together = fold_rows(method, rows_of(scores, labels, groups, sites, weights, shape=(3, 6)), rngs)
     points = Levels.start(method, np.arange(3)).request
     assert np.array_equal(
         counted(together),
@@ -372,7 +372,7 @@ def test_counts_are_the_rows_of_each_label_outside_the_fold() -> None:
     for label in (0, 1):
         for fit in range(6):
             for group in (0, 1):
-                rows = (sample.labels == label) & (site.fold != fit) & (sample.group_codes == group)
+                rows = (sample.labels == label) & (site.fold != fit) & (sample.groups.codes == group)
                 assert sample.weights is not None
                 assert counts[label, 0, fit, group] == pytest.approx(sample.weights[rows].sum())
 
@@ -389,8 +389,8 @@ def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -
     rng = np.random.default_rng(0)
     scores, labels = rng.random(57), rng.integers(0, 2, 57).astype(float)
     groups = rng.integers(0, 2, 57).astype(np.int32)
-    sample = Sample(scores, labels, groups, np.zeros_like(groups), None, Units(2, 1))
-    by_score = RowOrder.of(scores, sample.cells, sample.units.n_cells)
+    sample = rows_of(scores, labels, groups, np.zeros_like(groups), shape=(2, 1))
+    by_score = RowOrder.of(scores, sample.cells, int(np.prod(sample.shape)))
     expected = np.empty(57, dtype=np.int16)
     expected[by_score.rows] = assign_folds(by_score, 5, np.random.default_rng(9))
     for _ in range(2):
@@ -455,7 +455,7 @@ def test_the_only_row_of_a_cell_gets_the_chance_of_its_group(method: str) -> Non
     alone = cell_calibrators(federation.sites[1], federation.levels().published)
     assert alone.held_out is not None
     only = federation.sites[1].sample
-    assert alone.eta[0] == alone.held_out.merged(only.scores, only.group_codes, np.arange(1))[0]
+    assert alone.eta[0] == alone.held_out.merged(only.scores, only.groups.codes, np.arange(1))[0]
 
 
 @methods

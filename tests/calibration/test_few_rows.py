@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logofair.calibration import Sample, cross_fit, fit_calibrator, fits
+from logofair.calibration import cross_fit, fit_calibrator, fits
 from logofair.calibration.federated import Levels, calibration_counts, calibration_sums, cell_calibrators, fold_rows
 from logofair.calibration.fits import clipped_counts, summed_as
-from logofair.calibration.maps import Units
+from support.rows import numbered, rows_of
 
 METHODS = ("beta", "platt", "temperature")
 
@@ -31,7 +31,7 @@ def drawn(sizes, *, sites=4, seed=0):
     labels = (rng.random(groups.size) < chances).astype(float)
     scores = np.clip(chances ** (1.0 + 0.4 * groups), 1e-6, 1 - 1e-6)
     where = rng.integers(0, sites, groups.size).astype(np.int32)
-    return Sample(scores, labels, groups, where, None, Units(len(sizes), sites))
+    return rows_of(scores, labels, groups, where, shape=(len(sizes), sites))
 
 
 def of_levels(calibrator):
@@ -61,19 +61,19 @@ def test_whatever_is_summed_has_enough_rows_when_any_one_site_takes_its_own_off(
 @pytest.mark.parametrize("small", [30, 499])
 def test_no_label_of_a_group_below_changes_a_map_that_others_see(method, small):
     sample = drawn((900, small, 600))
-    other = replace(sample, labels=np.where(sample.group_codes == 1, 1.0 - sample.labels, sample.labels))
+    other = replace(sample, labels=np.where(sample.groups.codes == 1, 1.0 - sample.labels, sample.labels))
     one, two = (fit_calibrator(each, method) for each in (sample, other))
     assert np.array_equal(of_levels(one), of_levels(two))
     assert np.array_equal(of_levels(one)[2], of_levels(one)[0])  # it has the map of all rows
-    at = sample.group_codes == 1
-    columns = sample.scores[at], sample.group_codes[at], sample.site_codes[at]
+    at = sample.groups.codes == 1
+    columns = sample.scores[at], sample.groups.codes[at], sample.sites.codes[at]
     assert np.abs(one(*columns) - two(*columns)).max() > 1e-3  # while its cells learn from their own rows
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_where_all_groups_are_small_they_are_fitted_as_one(method):
     sample = drawn((330, 340))
-    merged = replace(sample, group_codes=0 * sample.group_codes, units=Units(1, 4))
+    merged = replace(sample, groups=numbered(0 * sample.groups.codes, 1))
     got, expected = (of_levels(fit_calibrator(each, method)) for each in (sample, merged))
     np.testing.assert_allclose(got[:2], expected, rtol=1e-7)
     assert np.array_equal(got[1], got[2])
@@ -82,8 +82,8 @@ def test_where_all_groups_are_small_they_are_fitted_as_one(method):
 def test_a_group_that_one_site_has_nearly_alone_is_not_summed():
     """That site could take its own part off the sums of the fold, and see the rows of the others."""
     sample = drawn((2000, 2000))
-    where = np.where((sample.group_codes == 1) & (np.arange(4000) % 10 > 0), 0, sample.site_codes).astype(np.int32)
-    levels = of_levels(fit_calibrator(replace(sample, site_codes=where), "beta"))
+    where = np.where((sample.groups.codes == 1) & (np.arange(4000) % 10 > 0), 0, sample.sites.codes).astype(np.int32)
+    levels = of_levels(fit_calibrator(replace(sample, sites=numbered(where, 4)), "beta"))
     assert np.array_equal(levels[2], levels[0])
     assert not np.array_equal(of_levels(fit_calibrator(sample, "beta"))[2], levels[0])
 
@@ -113,10 +113,10 @@ def test_a_federation_and_one_place_give_every_group_and_cell_the_same_map(metho
     groups = len(sizes)
     dealt = []
     for site in range(sites):
-        own = sample.at(sample.site_codes == site)
-        alone = replace(own, site_codes=0 * own.site_codes, units=Units(groups, 1))
+        own = sample.at(sample.sites.codes == site)
+        alone = replace(own, sites=numbered(0 * own.sites.codes, 1))
         dealt.append(fold_rows(method, alone, [np.random.default_rng(site)]))
-    rows = np.array([np.bincount(each.sample.group_codes, minlength=groups) for each in dealt], dtype=float)
+    rows = np.array([np.bincount(each.sample.groups.codes, minlength=groups) for each in dealt], dtype=float)
     of_groups, everybody = clipped_counts(rows)
     places = summed_as(of_groups.sum(axis=0), float(everybody.sum()))
     levels = Levels.start(method, places, least_gain=1e-11, slack=1e-11)

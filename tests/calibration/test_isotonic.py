@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from logofair.calibration import Sample, fit_calibrator
-from logofair.calibration.maps import Units, isotonic_knots
+from logofair.calibration import fit_calibrator
+from logofair.calibration.maps import isotonic_knots
 from support.examples import examples
+from support.rows import rows_of
 
 Array = NDArray[np.float64]
 
@@ -58,7 +59,7 @@ def test_a_map_is_the_blend_of_its_own_curve_and_its_parents() -> None:
     # on the group.
     scores, labels, codes = np.array([0.2, 0.8]), np.array([0.0, 1.0]), np.zeros(2, dtype=np.int32)
     columns = (np.tile(scores, 2), np.tile(labels, 2), np.tile(codes, 2), np.repeat(np.array([0, 1], np.int32), 2))
-    calibrator = fit_calibrator(Sample(*columns, None, Units(1, 3)), "isotonic", strength=6.0)
+    calibrator = fit_calibrator(rows_of(*columns, shape=(1, 3)), "isotonic", strength=6.0)
     everyone = 4 / 5 * labels + 1 / 5 * scores
     group = 2 / 5 * labels + 3 / 5 * everyone
     cell = 1 / 4 * labels + 3 / 4 * group
@@ -74,7 +75,7 @@ def test_between_knots_a_curve_is_linear_and_outside_them_constant() -> None:
     scores = rng.uniform(0.2, 0.9, n)
     labels = (rng.random(n) < scores).astype(float)
     # Strength 0: the cell's own curve and nothing else.
-    calibrator = fit_calibrator(Sample(scores, labels, groups, sites, None, Units(3, 5)), "isotonic", strength=0.0)
+    calibrator = fit_calibrator(rows_of(scores, labels, groups, sites, shape=(3, 5)), "isotonic", strength=0.0)
     fresh = rng.random(n)
     eta = calibrator(fresh, groups, sites)
     for cell in range(15):

@@ -13,12 +13,11 @@ import numpy.typing as npt
 from logofair.calibration.fits import NO_FOLD, FoldRuns, LogisticFits
 from logofair.calibration.maps import FAMILIES, Calibrator, IsotonicMaps, LogisticMaps, Units, isotonic_fits
 from logofair.columns.checks import Binary, Floats, Integers
+from logofair.columns.rows import Rows
 from logofair.columns.segments import (
-    Booleans,
     Indices,
     RowOrder,
     both_in_threads,
-    cell_numbers,
     gather,
     group_by,
     narrowest,
@@ -42,44 +41,16 @@ _INDIFFERENCE = 2.0
 _LEAST_CHANCE = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Labelled rows and their units, each column (n,)."""
-
-    scores: Floats
-    labels: Binary
-    group_codes: Integers
-    site_codes: Integers
-    weights: Floats | None
-    units: Units
-    people: Integers | None = None  # the person of each row, where somebody has several rows
-
-    @property
-    def cells(self) -> Integers:
-        """The cell of every row."""
-        return cell_numbers(self.group_codes, self.site_codes, self.units.n_groups)
-
-    def columns_at(self, rows: npt.NDArray[Any]) -> tuple[Floats, Binary, Floats | None]:
-        """Scores, labels and weights of the rows at some places."""
-        weights = None if self.weights is None else gather(self.weights, rows)
-        return gather(self.scores, rows), gather(self.labels, rows), weights
-
-    def at(self, rows: Indices | Booleans) -> Sample:
-        """The rows at some places."""
-        return Sample(
-            self.scores[rows],
-            self.labels[rows],
-            self.group_codes[rows],
-            self.site_codes[rows],
-            None if self.weights is None else self.weights[rows],
-            self.units,
-            None if self.people is None else self.people[rows],
-        )
+def _columns_at(rows: Rows, places: npt.NDArray[Any]) -> tuple[Floats, Binary, Floats | None]:
+    """Scores, labels and weights of the rows at some places."""
+    assert rows.labels is not None
+    weights = None if rows.weights is None else gather(rows.weights, places)
+    return gather(rows.scores, places), gather(rows.labels, places), weights
 
 
 def _arranged_fits(
     method: str,
-    sample: Sample,
+    sample: Rows,
     order: RowOrder,
     fold: npt.NDArray[np.int16],
     without: Indices,
@@ -93,18 +64,18 @@ def _arranged_fits(
     those that serve ``to_compare`` strengths alone are fitted less precisely.
     """
     folds = 1 + int(max(fold.max(initial=0), without.max()))
-    units, rows = sample.units, order.rows
+    units, rows = Units(*sample.shape), order.rows
     narrow = narrowest(max(rows.size, units.n_cells * folds))
     cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(order.starts))
     if sample.weights is not None and not sample.weights.all():
         counted = sample.weights[rows] > 0.0
         rows, cells, fold = rows[counted], cells[counted], fold[counted]
     if method == "isotonic":
-        curves = isotonic_fits(*sample.columns_at(rows), cells, fold, units)
+        curves = isotonic_fits(*_columns_at(sample, rows), cells, fold, units)
     else:
         by_fold, starts = group_by(cells * folds + fold, units.n_cells * folds, rows)
         counts = np.diff(starts).reshape(units.n_cells, folds)
-        columns = sample.columns_at(by_fold)
+        columns = _columns_at(sample, by_fold)
         del cells, by_fold  # before there is more
         logistic = LogisticFits.of(FoldRuns.of(FAMILIES[method], units, *columns, counts), strengths, without)
 
@@ -119,14 +90,14 @@ def _arranged_fits(
     return calibrators
 
 
-def fit_calibrator(sample: Sample, method: str, strength: float = STRENGTH) -> Calibrator:
+def fit_calibrator(sample: Rows, method: str, strength: float = STRENGTH) -> Calibrator:
     """Fit a calibrator to labelled rows; small cells borrow strength from their group, and groups from all rows.
 
     A row of weight 2 counts as two rows. ``strength`` is that of the priors, in rows: a cell of as many rows ends about
     halfway between its group's map and the one its own rows would give. Where all rows are of one site, each cell has
     the map of its group.
     """
-    order = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
+    order = RowOrder.of(sample.scores, sample.cells, Units(*sample.shape).n_cells)
     fold = np.zeros(order.rows.size, dtype=np.int16)
     calibrators = _arranged_fits(method, sample, order, fold, np.array([NO_FOLD]), (strength, strength))
     return calibrators(strength, np.array([0]))[0]
@@ -167,7 +138,7 @@ class CrossFit:
 
 
 def cross_fit(
-    sample: Sample,
+    sample: Rows,
     method: str,
     *,
     folds: int = 5,
@@ -179,10 +150,11 @@ def cross_fit(
     ``strengths`` of the cells' prior are in rising order; of several, a local search from the middle one takes that of
     the least held-out log-loss.
     """
-    rows, n_cells = sample.scores.size, sample.units.n_cells
-    if sample.people is not None:
+    rows, units = sample.scores.size, Units(*sample.shape)
+    n_cells, people = units.n_cells, sample.people
+    if people is not None:
         order = RowOrder.of(sample.scores, sample.cells, n_cells)
-        fold = assign_folds_by_person(sample.people, sample.cells, n_cells, folds, rng)[order.rows]
+        fold = assign_folds_by_person(people.codes, sample.cells, n_cells, folds, rng)[order.rows]
     else:
         order, drawn = both_in_threads(
             lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
@@ -200,7 +172,7 @@ def cross_fit(
     if len(strengths) > 1:
         places = np.flatnonzero(fold < enough)
         compared, fold_compared = sample.at(order.rows[places]), fold[places]
-        unit = sample.units.of(compared.group_codes, compared.site_codes)
+        unit = units.of(compared.groups.codes, compared.sites.codes)
 
     @cache
     def loss(strength: float) -> float:
@@ -231,8 +203,9 @@ def local_search(points: tuple[float, ...], loss: Callable[[float], float]) -> f
     return points[at]
 
 
-def log_losses(sample: Sample, chances: Floats) -> Floats:
+def log_losses(sample: Rows, chances: Floats) -> Floats:
     """Negative log-likelihood of each row's label, times its weight."""
+    assert sample.labels is not None
     right = np.where(sample.labels > 0.5, chances, 1.0 - chances)
     losses = -np.log(np.maximum(right, _LEAST_CHANCE))
     return losses if sample.weights is None else losses * sample.weights

@@ -28,7 +28,6 @@ from logofair.calibration.crossfit import (
     STRENGTH,
     CrossFit,
     HeldOut,
-    Sample,
     assign_folds,
     folds_compared,
     held_out_chances,
@@ -36,9 +35,10 @@ from logofair.calibration.crossfit import (
     log_losses,
 )
 from logofair.calibration.fits import NO_FOLD, CellFits, FoldRuns, has_own_map, over_folds, serving_maps
-from logofair.calibration.maps import FAMILIES, Calibrator, LogisticMaps
+from logofair.calibration.maps import FAMILIES, Calibrator, LogisticMaps, Units
 from logofair.calibration.newton import Descent, Prior, packed_places, platt_targets, with_targets
 from logofair.columns.checks import Floats
+from logofair.columns.rows import Rows
 from logofair.columns.segments import Indices, RowOrder, grouped
 from logofair.errors import InputError
 
@@ -72,29 +72,36 @@ class FoldedRows:
 
     method: str
     folds: int  # how many the federation agreed on; a site of few rows may lack some
-    sample: Sample  # the rows by site, then group, then fold
+    sample: Rows  # the rows by site, then group, then fold
     fold: npt.NDArray[np.int16]  # of each of them
     order: Indices  # their places in input order
     by_score: RowOrder  # the rows by cell and score
 
+    @property
+    def units(self) -> Units:
+        """What has a map of its own."""
+        return Units(*self.sample.shape)
+
     @cached_property
     def runs(self) -> FoldRuns:
         """The rows of the logistic regressions, one run for each cell and fold."""
-        sample = self.sample
+        sample, units = self.sample, self.units
+        assert sample.labels is not None
         keys = sample.cells.astype(np.int64) * self.folds + self.fold
-        counts = np.bincount(keys, minlength=sample.units.n_cells * self.folds).reshape(-1, self.folds)
+        counts = np.bincount(keys, minlength=units.n_cells * self.folds).reshape(-1, self.folds)
         columns = sample.scores, sample.labels, sample.weights
-        return FoldRuns.of(FAMILIES[self.method], sample.units, *columns, counts, by_row=True)
+        return FoldRuns.of(FAMILIES[self.method], units, *columns, counts, by_row=True)
 
 
-def fold_rows(method: str, sample: Sample, rngs: Sequence[np.random.Generator], folds: int = 5) -> FoldedRows:
+def fold_rows(method: str, sample: Rows, rngs: Sequence[np.random.Generator], folds: int = 5) -> FoldedRows:
     """Assign the rows of each site to random folds, stratified by group; one rng for each site.
 
     The same rows and the same state of a site's rng give the same folds, so a site may draw them again in every round.
     """
-    by_score = RowOrder.of(sample.scores, sample.cells, sample.units.n_cells)
+    n_cells = Units(*sample.shape).n_cells
+    by_score = RowOrder.of(sample.scores, sample.cells, n_cells)
     fold = assign_folds(by_score, folds, *rngs)
-    together = grouped(by_score.cells * folds + fold, sample.units.n_cells * folds)
+    together = grouped(by_score.cells * folds + fold, n_cells * folds)
     order = by_score.rows[together]
     return FoldedRows(method, folds, sample.at(order), fold[together], order, by_score)
 
@@ -106,7 +113,7 @@ def calibration_counts(rows: FoldedRows, places: Indices) -> Floats:
     alone the sum of ``logit(score)`` stands before the mass: with it Platt's targets, which depend on the counts of all
     sites, take no round of their own.
     """
-    units = rows.sample.units
+    units = rows.units
     by_label = rows.runs.by_label(units.n_cells)
     by_group = by_label.reshape(*by_label.shape[:2], units.n_sites, units.n_groups, rows.folds)
     in_fold = placed(np.moveaxis(by_group, (2, 4), (0, 3)), places)  # (sites, 2, m, folds, groups)
@@ -128,7 +135,7 @@ def calibration_sums(rows: FoldedRows, points: Points) -> Floats:
 
     (sites, 1 + k + k(k+1)/2, fits, 1 + groups).
     """
-    (k, fits, n_units), n_sites = points.at.shape, rows.sample.units.n_sites
+    (k, fits, n_units), n_sites = points.at.shape, rows.units.n_sites
     runs, groups = rows.runs.summed(points.places), n_units - 1
     sums = np.zeros((n_sites, 1 + k + k * (k + 1) // 2, fits, n_units))
 
@@ -318,9 +325,9 @@ def cell_calibrators(rows: FoldedRows, maps: GroupMaps) -> CrossFit:
 
 def strength_losses(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, ...]) -> Floats:
     """Log-loss of held-out labels under each strength of the cells' prior, (sites, strengths, folds)."""
-    sample, shape = rows.sample, (rows.sample.units.n_sites, rows.folds)
-    unit = sample.units.of(sample.group_codes, sample.site_codes)
-    places = sample.site_codes.astype(np.int64) * rows.folds + rows.fold
+    sample, shape = rows.sample, (rows.units.n_sites, rows.folds)
+    unit = rows.units.of(sample.groups.codes, sample.sites.codes)
+    places = sample.sites.codes.astype(np.int64) * rows.folds + rows.fold
     found = []
     for *without, _ in _calibrators(rows, maps, strengths):
         losses = log_losses(sample, held_out_chances(sample.scores, unit, rows.fold, without))
@@ -339,7 +346,7 @@ def _calibrators(rows: FoldedRows, maps: GroupMaps, strengths: tuple[float, ...]
 
     The tolerance of the cells' fits is per row, so that a site's are as precise as if it were alone.
     """
-    every, units = np.arange(rows.folds + 1), rows.sample.units
+    every, units = np.arange(rows.folds + 1), rows.units
     start = np.tile(maps.groups[:, -1], (1, units.n_sites))
     fits = CellFits(rows.runs, start, np.append(every[:-1], NO_FOLD), maps.mass, _LEAST_CELL_GAIN)
     mass = calibration_counts(rows, maps.places)[:, :, -1].sum(axis=3)

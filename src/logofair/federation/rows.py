@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from logofair.calibration.crossfit import Sample
 from logofair.calibration.federated import ROWS_AT_ONCE, FoldedRows, GroupMaps, cell_calibrators, fold_rows
-from logofair.calibration.maps import Calibrator, Units, log_odds
+from logofair.calibration.maps import Calibrator, log_odds
 from logofair.columns.cells import Cells
 from logofair.columns.checks import (
     Binary,
@@ -27,6 +26,7 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode_known
+from logofair.columns.rows import Rows
 from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
@@ -160,10 +160,11 @@ class Preparation:
         for first, last in pairwise([0, *bounds.tolist(), len(self.sites)]):
             own = self.rows.of_sites(first, last)
             assert own.labels is not None  # which a plan that calibrates asks for
-            units = Units(len(self.plan.groups), last - first)
-            sample = Sample(own.scores, own.labels, own.groups, own.sites, own.weights, units)
-            rngs = [_site_rng(self.plan, site, "folds") for site in self.sites[first:last]]
-            folded.append(fold_rows(self.plan.calibration, sample, rngs, self.plan.folds))
+            sites = self.sites[first:last]
+            groups = Codes(self.plan.groups, own.groups)
+            rows = Rows(own.scores, own.labels, groups, Codes(sites, own.sites), own.weights)
+            rngs = [_site_rng(self.plan, site, "folds") for site in sites]
+            folded.append(fold_rows(self.plan.calibration, rows, rngs, self.plan.folds))
         return folded
 
     def pooled_rows(self, *, in_folds: bool) -> Iterator[pooling.ScoredRows]:

@@ -107,7 +107,7 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
     everybody = Codes(("",), np.zeros_like(rows.groups.codes))
     alike, shape = replace(rows, groups=everybody), (len(rows.sites.names), 1)
     alone = not cells_may_borrow(settings.pooling, alike.cells, rows.weights, shape)
-    alike, fitted, _, _ = calibrate(alike, settings, alone=alone)
+    alike, fitted, _ = calibrate(alike, settings, alone=alone)
 
     def at(sites: Codes, codes: Integers) -> CalibrationRows:
         return replace(

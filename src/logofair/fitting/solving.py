@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, Sample, cross_fit, isotonic_chances
-from logofair.calibration.maps import Units, log_odds
+from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, cross_fit, isotonic_chances
+from logofair.calibration.maps import log_odds
 from logofair.columns.cells import Cells, build_cells, cells_in_order
 from logofair.columns.checks import (
-    Binary,
     Floats,
-    Integers,
     binary,
     nearest_name,
     not_empty,
@@ -29,7 +27,8 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
-from logofair.columns.segments import Booleans, RowOrder, cell_numbers, gather, pieces_in_threads
+from logofair.columns.rows import Rows
+from logofair.columns.segments import RowOrder, cell_numbers, gather, pieces_in_threads
 from logofair.errors import InfeasibleError, InputError, SolverError
 from logofair.fitting.pooling import (
     POOLING,
@@ -91,27 +90,14 @@ class _CalibratedScores:
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationRows:
-    """The calibration rows after checking; ``calibration`` is None where scores are taken as they are."""
+class CalibrationRows(Rows):
+    """The rows to fit on; ``calibration`` is None where scores are taken as they are."""
 
-    scores: Floats
-    labels: Binary | None
-    groups: Codes
-    sites: Codes
-    weights: Floats | None
     calibration: _CalibratedScores | None = None
-    ids: Codes | None = None  # the person of each row, where ids were given
 
-    def at(self, which: Booleans) -> CalibrationRows:
-        """Some of the rows, not yet calibrated, with the names of all groups and sites."""
-        return CalibrationRows(
-            self.scores[which],
-            None if self.labels is None else self.labels[which],
-            Codes(self.groups.names, self.groups.codes[which]),
-            Codes(self.sites.names, self.sites.codes[which]),
-            None if self.weights is None else self.weights[which],
-            ids=None if self.ids is None else Codes(self.ids.names, self.ids.codes[which]),
-        )
+    def at(self, which: Any) -> CalibrationRows:
+        """Some of the rows, not yet calibrated."""
+        return replace(super().at(which), calibration=None)
 
     def copied(self) -> CalibrationRows:
         """Rows that do not change when the caller writes into his arrays; labels and codes are copies already."""
@@ -129,20 +115,10 @@ class CalibrationRows:
         made = self.calibration
         return self.scores if made is None else made.order.in_input_order(made.eta)
 
-    @cached_property
-    def people(self) -> Codes | None:
-        """The person of each row; None where nobody has several rows, or no ids were given."""
-        return None if self.ids is None or np.bincount(self.ids.codes).max() <= 1 else self.ids
-
     @property
     def has_sites(self) -> bool:
         """Whether the user said which site each row is of."""
         return self.sites.names != (None,)
-
-    @property
-    def cells(self) -> Integers:
-        """Number of each row's cell."""
-        return cell_numbers(self.groups.codes, self.sites.codes, len(self.groups.names))
 
 
 def checked_rows(
@@ -237,10 +213,11 @@ def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     n_sites, n_groups = shape = len(rows.sites.names), len(rows.groups.names)
     # Where nobody needs to borrow there is nothing to choose: cells have rows enough, or are their groups.
     alone = not cells_may_borrow(pooling, rows.cells, rows.weights, shape)
-    rows, fitted, folds, people = calibrate(rows, settings, alone=alone)
+    rows, fitted, folds = calibrate(rows, settings, alone=alone)
     borrowed: Borrowed | None = None
     choice = Choice()
     if not alone:
+        people = None if rows.people is None else rows.people.codes
         scored = ScoredRows(log_odds(rows.scores), rows.cells, rows.weights, n_groups, n_sites, people=people)
         rng = np.random.default_rng((settings.random_state, 1))  # folds of its own: scores taken as they are have none
         choice = choose(scored, pooling, folds, rng, None if fitted.held_out is None else fitted.held_out.order)
@@ -258,26 +235,19 @@ def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     return Prepared(rows, cells, fitted, about)
 
 
-def calibrate(
-    rows: CalibrationRows, settings: FitSettings, *, alone: bool
-) -> tuple[CalibrationRows, CrossFit, int, Integers | None]:
-    """Cross-fit the calibrators of all cells; also the rows kept for it, the folds, and the person of each row.
+def calibrate(rows: CalibrationRows, settings: FitSettings, *, alone: bool) -> tuple[CalibrationRows, CrossFit, int]:
+    """Cross-fit the calibrators of all cells; also the rows kept for it, and the folds.
 
     ``alone`` says that no cell may borrow.
     """
-    shape = len(rows.groups.names), len(rows.sites.names)
     folds = min(_FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
-    people = None if rows.people is None else rows.people.codes
-    fitted = CrossFit(Calibrator("none", *shape, None))
+    fitted = CrossFit(Calibrator("none", *rows.shape, None))
     if settings.calibration != "none":
         rows = rows.copied()  # chances out of fold are made anew when they are asked for
-        assert rows.labels is not None
-        codes, units = (rows.groups.codes, rows.sites.codes), Units(*shape)
-        sample = Sample(rows.scores, rows.labels, *codes, rows.weights, units, people)
         strengths = (STRENGTH,) if alone and settings.pooling != "none" else STRENGTHS[settings.pooling]
         rng = np.random.default_rng(settings.random_state)
-        fitted = cross_fit(sample, settings.calibration, folds=folds, rng=rng, strengths=strengths)
-    return rows, fitted, folds, people
+        fitted = cross_fit(rows, settings.calibration, folds=folds, rng=rng, strengths=strengths)
+    return rows, fitted, folds
 
 
 def order_by_cell(rows: CalibrationRows) -> RowOrder:
