@@ -385,11 +385,9 @@ def shares_of(problem: Problem, mixtures: Mixtures) -> tuple[Floats, Floats]:
 def solve_prepared(prepared: Prepared, requirements: Requirements, settings: FitSettings) -> Solved:
     """Solve on prepared rows; cells without rows take the merged rule. Requirements that conflict are named."""
     requirements, best = with_best(requirements, prepared.cells, settings.basis)
-    problem, basis = make_problem(requirements, prepared.cells), settings.basis
-    try:
-        mixtures, certificate, optimum = solve(problem, settings)
-    except InfeasibleError:
-        raise conflict_of(requirements, prepared.cells) from None
+    basis = settings.basis
+    problem, solved = solved_on(prepared.cells, requirements, lambda problem: solve(problem, settings))
+    mixtures, certificate, optimum = solved
     certificate = replace(certificate, pooling=prepared.pooling.prior)
     now, later = None, None
     if prepared.rows.has_sites and requirements.only_gaps and prepared.cells.mass.all():
@@ -415,15 +413,21 @@ def with_best(requirements: Requirements, cells: Cells, basis: str) -> tuple[Req
     """
     if not any(item.is_loss_inside for item in requirements.items):
         return requirements, None
-    own = requirements.of_sites_alone
-    problem = make_problem(own, cells)
-    try:
-        best = certified(problem, basis)[0]
-    except InfeasibleError:
-        raise conflict_of(own, cells) from None
+    problem, (best, *_) = solved_on(cells, requirements.of_sites_alone, lambda problem: certified(problem, basis))
     gained = problem.site_gains(*shares_of(problem, best)) * problem.cost_unit
     each = np.divide(gained, problem.site_mass, out=np.zeros_like(gained), where=problem.site_mass > 0)
     return replace(requirements, best=tuple(each.tolist())), best
+
+
+def solved_on(
+    cells: Cells, requirements: Requirements, solver: Callable[[Problem], tuple[Mixtures, Certificate, Optimum]]
+) -> tuple[Problem, tuple[Mixtures, Certificate, Optimum]]:
+    """The problem of some requirements on cells and a solver's answer; where there is none, raise what conflicts."""
+    problem = make_problem(requirements, cells)
+    try:
+        return problem, solver(problem)
+    except InfeasibleError:
+        raise conflict_of(requirements, cells) from None
 
 
 def solve(problem: Problem, settings: FitSettings) -> tuple[Mixtures, Certificate, Optimum]:

@@ -30,6 +30,7 @@ from logofair.fitting.solving import (
     merged_cells,
     merged_rules,
     prepare,
+    solved_on,
     with_best,
 )
 from logofair.notions import Notion, Rate, as_number, named_notion, sides
@@ -38,7 +39,7 @@ from logofair.progress import Progress, no_progress
 from logofair.requirement import Requirement, Scope
 from logofair.requirements import Combination, Requirements, check_tolerance, make_requirements
 from logofair.solvers.certificate import Certificate
-from logofair.solvers.decomposition import ExactSolver
+from logofair.solvers.decomposition import ExactSolver, Optimum
 from logofair.solvers.joint import conflict_of
 from logofair.solvers.problem import Problem, make_problem
 from logofair.tradeoff.result import Frontier, InfeasiblePoint, MeasuredRows, Point, Tolerance, Tolerances, slack
@@ -90,16 +91,14 @@ class _Grid:
             raise InputError(f"local_tolerances: the grid has {size:,} points; pass at most {_MOST_POINTS:,}.")
         return cls(measure, inside, over_all, pair, alone)
 
-    def filled(self, local_gap: float | None, global_gap: float | None) -> _Grid:
-        """The same with tolerances on both sides, given the gaps of the unconstrained rule."""
+    def filled(self, local_gap: float | None, global_gap: float | None) -> tuple[Tolerances, Tolerances]:
+        """The tolerances of both sides, given the gaps of the unconstrained rule."""
         local = self.local or ((None,) if self.alone else _default_grid(local_gap))
         global_ = self.global_ or _default_grid(global_gap)
-        if self.chosen is not None:
-            local, global_ = (
-                _in_order({*tolerances, wanted}, self.measure)
-                for tolerances, wanted in zip((local, global_), self.chosen, strict=True)
-            )
-        return replace(self, local=local, global_=global_)
+        if self.chosen is None:
+            return local, global_
+        inside, over_all = self.chosen
+        return _in_order({*local, inside}, self.measure), _in_order({*global_, over_all}, self.measure)
 
 
 def _tolerance(given: object, where: str, measure: str) -> Tolerance:
@@ -214,11 +213,8 @@ class _Sweep:
         """Measure the unconstrained rule, on other rows where there are some."""
         free, cells = requirements.held, prepared.cells
         free = with_best(free, cells, basis)[0]
-        problem = make_problem(free, cells)
-        try:
-            mixtures, certificate, _ = certified(problem, basis)
-        except InfeasibleError:  # what holds at every point cannot be met without any tolerance
-            raise conflict_of(free, cells) from None
+        # Where this raises, what holds at every point cannot be met without any tolerance.
+        problem, (mixtures, certificate, _) = solved_on(cells, free, lambda problem: certified(problem, basis))
         found = cls(requirements, prepared, basis, problem)
         local, global_ = (_from_parity(side, requirements.measure) for side in found._sides(mixtures))
         found = replace(found, stops=(local, global_))
@@ -262,37 +258,36 @@ class _Sweep:
         for local in local_tolerances:
             impossible = False
             for global_ in reversed(global_tolerances):
-                point = self._impossible(local, global_) if impossible else self._solved(local, global_, solvers)
+                point = self._solved(local, global_, None if impossible else solvers)
                 impossible = isinstance(point, InfeasiblePoint)
                 yield point
             # What a site may lose is counted against another rule there: earlier answers may lose too much.
             inside = any(item.is_loss_inside for item in self.requirements.held.items)
             solvers = {} if inside else {rates: each.at_looser_tolerances() for rates, each in solvers.items()}
 
-    def _impossible(self, local: Tolerance, global_: Tolerance) -> InfeasiblePoint:
-        """The proof that no rule is within a pair of tolerances."""
-        required, cells = self.requirements.at(local, global_), self.prepared.cells
-        try:
-            return InfeasiblePoint(local, global_, conflict_of(with_best(required, cells, self.basis)[0], cells))
-        except InfeasibleError as error:  # inside sites
-            return InfeasiblePoint(local, global_, error)
-
     def _solved(
-        self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate | Combination, ...], ExactSolver]
+        self, local: Tolerance, global_: Tolerance, known: dict[tuple[Rate | Combination, ...], ExactSolver] | None
     ) -> Point | InfeasiblePoint:
-        """The best rule within a pair of tolerances, or the proof that there is none."""
+        """The best rule within a pair of tolerances, or the proof that there is none.
+
+        ``known`` are the solvers of earlier points, by the rates that are limited over all; None: it is known that no
+        rule is within.
+        """
+
+        def solve(problem: Problem) -> tuple[Mixtures, Certificate, Optimum]:
+            # A single site's requirements are all local: nothing is left to vary at one local tolerance.
+            if known is None or self.requirements.held.alone:
+                return certified(problem, self.basis)
+            return certified(problem, self.basis, known.setdefault(problem.global_rates, ExactSolver()).solve)
+
         required, cells = self.requirements.at(local, global_), self.prepared.cells
         try:
             required = with_best(required, cells, self.basis)[0]
+            if known is None:
+                raise conflict_of(required, cells)
+            _, (mixtures, certificate, _) = solved_on(cells, required, solve)
         except InfeasibleError as error:
             return InfeasiblePoint(local, global_, error)
-        problem = make_problem(required, cells)
-        # A single site's requirements are all local: nothing is left to vary at one local tolerance.
-        solvers = [] if self.requirements.held.alone else [known.setdefault(problem.global_rates, ExactSolver()).solve]
-        try:
-            mixtures, certificate, _ = certified(problem, self.basis, *solvers)
-        except InfeasibleError:
-            return self._impossible(local, global_)
         return self._point(local, global_, required, mixtures, certificate)
 
     def _point(
@@ -460,10 +455,7 @@ def frontier(
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), key)
     (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
     sweep = _Sweep.of(requirements, prepared, basis, test)
-    grid = grid.filled(*sweep.stops)
-    local, global_ = grid.local, grid.global_
-    assert local is not None
-    assert global_ is not None
+    local, global_ = grid.filled(*sweep.stops)
     assert sweep.unconstrained is not None
     points = sorted(
         progress(sweep.points(local, global_), "Solving", len(local) * len(global_)),
