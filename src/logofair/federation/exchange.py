@@ -162,6 +162,7 @@ class Sums(Body):
             "groups": groups,
             "1+groups": 1 + groups,
             "rates": len(plan.over_all.group_rates),
+            "counted": len(plan.over_all.counted),
             "today": len(plan.over_all.today),
             "combinations": len(plan.over_all.combinations),
             "inside": int(plan.inside.limited),

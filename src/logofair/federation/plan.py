@@ -124,6 +124,12 @@ class _OverAll:
     today: tuple[Rate, ...]  # that have to be what they are where nothing is required
     only_tolerances: bool  # whether no ratio, floor, ceiling or combination is required
 
+    @property
+    def counted(self) -> tuple[Rate, ...]:
+        """Every rate of which totals hold a share, in combinations with others too."""
+        combined = (rate for each in self.combinations for _, rate, _ in each.terms)
+        return tuple(dict.fromkeys((*self.group_rates, *combined)))
+
     @classmethod
     def of(cls, required: tuple[Holding, ...]) -> _OverAll:
         """What follows from requirements that are spelt out."""

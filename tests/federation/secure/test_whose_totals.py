@@ -207,6 +207,23 @@ def test_a_rate_among_people_whom_one_site_alone_has_stops_the_run(labelled):
     run_apart(plan_of(secure=True, calibration=settings["calibration"]), sites, identities(sites))
 
 
+@pytest.mark.parametrize(
+    ("asked", "who"),
+    [
+        ("true positive rate of 1 - true positive rate of everyone <= 0.5 overall", "1"),
+        ("true positive rate of everyone >= 0.1 overall", "everyone"),
+    ],
+)
+def test_a_difference_or_a_rate_of_everyone_among_people_whom_one_site_alone_has_stops_the_run(asked, who):
+    sites = one_large()
+    for site in "bcd":
+        own = np.asarray(sites[site].sensitive_features) == 1
+        sites[site] = replace(sites[site], scores=np.where(own | (who == "everyone"), 1e-6, sites[site].scores))
+    plan = plan_of(secure=True, require=asked, local_tolerance=None, global_tolerance=None)
+    with pytest.raises(RunError, match=f"{who}, as far as the true positive rate counts them: .* 1 of 4 sites"):
+        run_apart(plan, sites, identities(sites))
+
+
 def test_what_the_first_sum_says_of_a_site_is_nothing_but_ones_and_zeros():
     plan = plan_of(secure=True, smallest_cell=5, notion="equalized_odds")
     for n, seed in ((4, 0), (60, 1), (3000, 2)):

@@ -28,6 +28,7 @@ from logofair.federation.exchange import (
 from logofair.federation.exchanges.pooling import after_calibration
 from logofair.federation.exchanges.rounds import TotalsExchange, TotalsRequest
 from logofair.federation.plan import Plan
+from logofair.notions import Rate
 
 # Under secure sums no number is the sum of fewer sites than this: with one ally it would be that of a single site.
 _FEWEST_CONTRIBUTORS = 3
@@ -76,7 +77,7 @@ class Contributors(Sums):
     rates: Floats = disclosed(
         "in its own row 1 where it has somebody, or expects one person, among those of whom a global rate is a "
         "share, else 0",
-        "sites groups rates",
+        "sites groups counted",
         OF_ROWS,
         0,
         1,
@@ -122,7 +123,7 @@ class ContributorsRequest(Request):
             np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
             for each in (counted, counted * chances)
         )
-        expected = [rate.denominator(people, positives) for rate in plan.over_all.group_rates]
+        expected = [rate.denominator(people, positives) for rate in plan.over_all.counted]
         full = np.zeros((*shape, len(PARTS)))
         if plan.calibration != "none":  # each fold of a group holds both labels, and the group has its part of rows
             every = np.arange(len(plan.groups))
@@ -152,13 +153,16 @@ class ContributorsExchange(Exchange):
         RunError
             Where some total would be that of one site, or of two.
         """
-        groups, rates, folds = (each.sum(axis=0) for each in (total.groups, total.rates, total.folds))
+        groups, folds, over_all = total.groups.sum(axis=0), total.folds.sum(axis=0), plan.over_all
         of_groups = [(str(group), number) for group, number in zip(plan.groups, groups, strict=True)]
-        of_rates = [
-            (f"{group}, as far as the {rate.name} counts them", number)
-            for rate, numbers in zip(plan.over_all.group_rates, rates.T, strict=True)
-            for group, number in zip(plan.groups, numbers, strict=True)
-        ]
+        whose: list[tuple[Rate, int | None]] = [(r, a) for r in over_all.group_rates for a in range(len(plan.groups))]
+        whose += [(rate, group) for each in over_all.combinations for _, rate, group in each.terms]
+        of_rates = []
+        for rate, group in whose:
+            who, marks = "everyone", total.rates[:, :, over_all.counted.index(rate)]
+            if group is not None:
+                who, marks = str(plan.groups[group]), marks[:, group : group + 1]
+            of_rates.append((f"{who}, as far as the {rate.name} counts them", marks.max(axis=1).sum()))
         few = next(((who, number) for who, number in (*of_groups, *of_rates) if number < _FEWEST_CONTRIBUTORS), None)
         if few is not None:
             raise RunError(
