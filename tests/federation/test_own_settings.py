@@ -8,7 +8,7 @@ import pytest
 
 from logofair.engines.inprocess import LocalTransport, run
 from logofair.errors import RefusedError
-from logofair.federation import Server, SiteLimits, late_policy
+from logofair.federation import Client, Server, SiteLimits, late_policy
 from logofair.requirement import Requirement, Scope
 from support.sites import (
     BENEFIT,
@@ -117,3 +117,12 @@ def test_within_a_run_it_stays_as_it_was(given, mine, later, said):
     changed, refused = replace(client, limits=SiteLimits(**later)).handle(following)
     assert refused.refusal == "PLAN_REFUSED"
     assert f"it began with {said}" in changed.trouble
+
+
+@pytest.mark.parametrize("tolerance", [1.0, 2.0])
+def test_a_tolerance_of_its_own_that_allows_any_gap_is_refused_with_the_plan_before_a_number_leaves(tolerance):
+    server = Server.start(plan_of(local_tolerance=None), tuple(SITES))
+    limits = SiteLimits(local_tolerance=tolerance)
+    client, reply = Client("a", SITES["a"], limits=limits).handle(server.message())
+    assert (reply.refusal, reply.body) == ("PLAN_REFUSED", None)
+    assert f"own tolerance, {tolerance:g}, allows any gap in the selection rate" in client.trouble

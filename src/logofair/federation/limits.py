@@ -190,6 +190,8 @@ class SiteLimits:
                     if there and rate in item.rates and item.measure in bounds and isinstance(item.bound, float):
                         bounds[item.measure].append(item.bound)
                 tolerance, ratio = min(bounds["gap"], default=np.inf), max(bounds["ratio"], default=-np.inf)
+                if own is not None and own >= 1.0 and rate.is_share:
+                    yield f"this site's own tolerance, {own:g}, allows any gap in the {rate.name}; choose one below 1"
                 if own is not None and own > tolerance:
                     yield (
                         f"its tolerance {where} is {tolerance:g} ({rate.name}), and this site's own, {own:g}, is "
