@@ -23,7 +23,7 @@ from benchmarks.measurements import Size, a_fit, lined
 STAGES: dict[str, tuple[str, ...]] = {
     "columns checked and numbered": ("logofair.fitting.solving:checked_rows",),
     "rows ordered, folds drawn": (
-        "logofair.fitting.solving:order_by_cell",
+        "logofair.columns.rows:Rows.order",
         "logofair.calibration.crossfit:both_in_threads",
     ),
     "folds assigned": (

@@ -97,7 +97,7 @@ def fit_calibrator(sample: Rows, method: str, strength: float = STRENGTH) -> Cal
     halfway between its group's map and the one its own rows would give. Where all rows are of one site, each cell has
     the map of its group.
     """
-    order = RowOrder.of(sample.scores, sample.cells, Units(*sample.shape).n_cells)
+    order = sample.order()
     fold = np.zeros(order.rows.size, dtype=np.int16)
     calibrators = _arranged_fits(method, sample, order, fold, np.array([NO_FOLD]), (strength, strength))
     return calibrators(strength, np.array([0]))[0]
@@ -153,13 +153,11 @@ def cross_fit(
     rows, units = sample.scores.size, Units(*sample.shape)
     n_cells, people = units.n_cells, sample.people
     if people is not None:
-        order = RowOrder.of(sample.scores, sample.cells, n_cells)
+        order = sample.order()
         fold = assign_folds_by_person(people.codes, sample.cells, n_cells, folds, rng)[order.rows]
     else:
         order, drawn = both_in_threads(
-            lambda: RowOrder.of(sample.scores, sample.cells, n_cells),
-            lambda: _draw_folds(np.array([0, rows]), n_cells, folds, rng),
-            rows,
+            sample.order, lambda: _draw_folds(np.array([0, rows]), n_cells, folds, rng), rows
         )
         fold = drawn(order)
         del drawn  # six bytes a row, before columns of eight are made

@@ -98,10 +98,9 @@ def fold_rows(method: str, sample: Rows, rngs: Sequence[np.random.Generator], fo
 
     The same rows and the same state of a site's rng give the same folds, so a site may draw them again in every round.
     """
-    n_cells = Units(*sample.shape).n_cells
-    by_score = RowOrder.of(sample.scores, sample.cells, n_cells)
+    by_score = sample.order()
     fold = assign_folds(by_score, folds, *rngs)
-    together = grouped(by_score.cells * folds + fold, n_cells * folds)
+    together = grouped(by_score.cells * folds + fold, Units(*sample.shape).n_cells * folds)
     order = by_score.rows[together]
     return FoldedRows(method, folds, sample.at(order), fold[together], order, by_score)
 

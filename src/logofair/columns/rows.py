@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Binary, Floats, Integers
 from logofair.columns.labels import Codes
-from logofair.columns.segments import Booleans, cell_numbers
+from logofair.columns.segments import Booleans, RowOrder, cell_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,10 @@ class Rows:
     def cells(self) -> Integers:
         """Number of each row's cell."""
         return cell_numbers(self.groups.codes, self.sites.codes, len(self.groups.names))
+
+    def order(self) -> RowOrder:
+        """The rows by cell and score."""
+        return RowOrder.of(self.scores, self.cells, self.shape[0] * self.shape[1])
 
     @cached_property
     def people(self) -> Codes | None:

@@ -33,7 +33,7 @@ from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
 from logofair.federation.privacy import Release, release
 from logofair.fitting import pooling
-from logofair.fitting.solving import CalibrationRows, cells_with_borrowed, order_by_cell, with_chances
+from logofair.fitting.solving import CalibrationRows, cells_with_borrowed, with_chances
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class Preparation:
             raise RefusedError(Refusal.OUT_OF_TURN)
         fits = [cell_calibrators(each, maps) for each in self.folded]
         calibrator = Calibrator.joined([fit.calibrator for fit in fits])
-        eta, order = np.concatenate([fit.eta for fit in fits]), order_by_cell(rows)
+        eta, order = np.concatenate([fit.eta for fit in fits]), rows.order()
         return Chances(with_chances(rows, calibrator, order, partial(np.take, eta, order.rows)), calibrator)
 
     def noised(self, made: tuple[Release, ...]) -> SiteRows:

@@ -37,7 +37,6 @@ from logofair.fitting.solving import (
     Solved,
     merged_cells,
     merged_rules,
-    order_by_cell,
     ordered_cells,
     prepare,
     solve,
@@ -115,7 +114,7 @@ def split_rows(prepared: Prepared, requirements: Requirements, settings: FitSett
             assign_folds_by_person(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _PARTS_FOR_CHOICE[method]
         )
     else:
-        order = order_by_cell(rows) if prepared.fitted.held_out is None else prepared.fitted.held_out.order
+        order = rows.order() if prepared.fitted.held_out is None else prepared.fitted.held_out.order
         chooses = np.empty(rows.scores.size, dtype=bool)
         chooses[order.rows] = assign_folds(order, _PARTS, rng) < _PARTS_FOR_CHOICE[method]
     if not chooses.any():  # fewer rows than parts

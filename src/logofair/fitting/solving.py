@@ -250,11 +250,6 @@ def calibrate(rows: CalibrationRows, settings: FitSettings, *, alone: bool) -> t
     return rows, fitted, folds
 
 
-def order_by_cell(rows: CalibrationRows) -> RowOrder:
-    """The rows by cell and score."""
-    return RowOrder.of(rows.scores, rows.cells, len(rows.groups.names) * len(rows.sites.names))
-
-
 def with_fitted(rows: CalibrationRows, fitted: CrossFit) -> CalibrationRows:
     """Add what a fit made of the rows, if it calibrates at all."""
     held_out = fitted.held_out
@@ -322,7 +317,7 @@ def ordered_cells(rows: CalibrationRows, basis: str) -> Cells:
 def cells_with_borrowed(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> Cells:
     """Cells of the rows and of what each cell borrows, all read by the cell's own calibrator."""
     made, n_groups, n_sites = rows.calibration, len(rows.groups.names), len(rows.sites.names)
-    order = order_by_cell(rows) if made is None else made.order
+    order = rows.order() if made is None else made.order
     scores = rows.scores[order.rows] if made is None else made.scores
     own = borrowed.counts.ravel()[order.cells]
     if rows.weights is not None:
@@ -482,7 +477,7 @@ def merged_cells(prepared: Prepared, basis: str) -> Cells:
     rows, held_out = prepared.rows, prepared.fitted.held_out
     one = replace(rows, sites=one_site(rows.scores.size), calibration=None)
     if held_out is not None:
-        order = order_by_cell(one)
+        order = one.order()
         chances = held_out.merged(gather(rows.scores, order.rows), order.cells, order.rows)
         one = with_chances(one, prepared.fitted.calibrator, order, lambda: chances, merged=True)
     return ordered_cells(one, basis)

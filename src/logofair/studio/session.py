@@ -26,7 +26,6 @@ from logofair.fitting.solving import (
     checked_rows,
     merged_cells,
     merged_rules,
-    order_by_cell,
     prepare,
     shares_of,
     with_best,
@@ -379,7 +378,7 @@ class Session:
     @cached_property
     def _order(self) -> Any:
         made = self.prepared.rows.calibration
-        return order_by_cell(self.prepared.rows) if made is None else made.order
+        return self.prepared.rows.order() if made is None else made.order
 
 
 def largest_gap(found: Found, setting: Setting, side: str) -> float:
