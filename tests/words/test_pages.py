@@ -27,7 +27,7 @@ from logofair.words import About, Page, in_memory, page_of
 from logofair.words.answers import rely_answer
 from logofair.words.charts import Svg
 from logofair.words.limits import Places, conflict_lines, limits_table, verdict
-from logofair.words.phrases import cut, width
+from logofair.words.phrases import cut, names_of, width
 
 LINES, COLUMNS = 20, 80
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e"
@@ -368,3 +368,72 @@ def test_a_name_is_cut_in_its_middle_to_so_many_columns(name, most):
     short = cut(name, most)
     assert width(short) <= max(most, width(name) if width(name) <= most else most)
     assert short == name or "…" in short
+
+
+def test_before_is_told_apart_from_the_score_alone_where_that_has_a_much_smaller_gap():
+    rng = np.random.default_rng(5)
+    group, score = rng.integers(0, 2, 6000), rng.random(6000)
+    label = (rng.random(6000) < score - 0.2 * group).astype(int)  # the same score means less for one group
+    half, other = slice(0, 3000), slice(3000, None)
+    solution = logofair.fit(score[half], label[half], sensitive_features=group[half])
+    solution = solution.test(score[other], label[other], sensitive_features=group[other])
+    audit = logofair.audit((score[other] >= 0.5).astype(int), label[other], sensitive_features=group[other])
+    alone = float(audit.global_gap)
+    assert solution.outcomes.where(basis=TEST_ROWS)[0].before > alone + 0.05
+    assert solution.by_score[0].after == pytest.approx(alone, abs=1e-12)
+    assert f"One cut-off at 0.5 has a gap of {100 * alone:.1f} points." in solution.summary()
+
+
+@pytest.mark.parametrize("most", [12, 24])
+def test_long_names_that_begin_and_end_alike_stay_apart(most):
+    names = [f"people who were born in a municipality of the {where}ern region" for where in ("north", "south", "west")]
+    short = names_of([*names, "others"], most)
+    assert len(set(short)) == 4
+    assert max(map(len, short)) <= most
+    assert short[3] == "others"
+
+
+HARD = {
+    "twelve groups with long names": {
+        "groups": 12,
+        "names": tuple(f"people who were born in the {at}. municipality of the northern region" for at in range(12)),
+        "local_tolerance": 0.1,
+    },
+    "many sites and four groups": {
+        "rows": 9000,
+        "sites": 30,
+        "groups": 4,
+        "names": (LONG, f"{LONG} too", "נשים", "男"),
+    },
+    "limits of four kinds": {
+        "rows": 6000,
+        "sites": 12,
+        "names": (LONG, "others"),
+        "require": [
+            *USUAL,
+            "true positive rate ratio >= 0.6 per site",
+            "selection rate of others >= 0.1 overall",
+            "accepted <= 0.6 overall",
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("case", HARD.values(), ids=HARD.keys())
+def test_every_kind_of_page_is_one_screen_and_cuts_no_rate(case):
+    score, label, group, site = people(
+        case.get("rows", 3000), case.get("sites", 3), case.get("groups", 2), case.get("names", ())
+    )
+    rows = {"sensitive_features": group, "sites": site}
+    solution = solved(**case)
+    pages = [
+        *(each.page() for each in (solution, solution.tested, solution.policy)),
+        logofair.audit((score > 0.5).astype(int), label, **rows).page(),
+        logofair.recommend(score, label, **rows, notion="demographic_parity").page(),
+        logofair.frontier(score, label, **rows, local_tolerances=[0.05, None], global_tolerances=[0.02, None]).page(),
+    ]
+    for page in pages:
+        lines = page.text().splitlines()
+        assert len(lines) <= LINES, page.text()
+        assert max(map(width, lines)) <= COLUMNS, page.text()
+        assert not re.search(r"rat…|r…te|…ate|positiv…|selec…", page.text()), page.text()

@@ -12,7 +12,7 @@ import numpy as np
 
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.judging import CountedRules, judge
-from logofair.auditing.measure import Tally
+from logofair.auditing.measure import Tally, as_one_site, tally_of
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_chances, policy_costs
 from logofair.columns.checks import NAMED, Floats, Integers, Label
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
@@ -84,6 +84,8 @@ class Solution(Reportable):
         The factor on all limits on gaps, and the proof that none is smaller, where ``objective="gap"`` was asked for.
     tested : Comparison or None
         The unconstrained rule and the policy on rows that took no part in the fit, once :meth:`test` was given some.
+    by_score : Outcomes
+        The gaps over all of these rows if everybody were accepted from a score of 0.5 on, whatever the group and site.
     away : Away or None
         What is known besides of rules that may not look at groups; None: they do.
     settings : FitSettings or None
@@ -113,6 +115,7 @@ class Solution(Reportable):
     best: Mixtures | None = None
     least_gap: LeastGap | None = None
     tested: Comparison | None = None
+    by_score: Outcomes = field(default_factory=Outcomes)
     away: Away | None = None
     settings: FitSettings | None = None
 
@@ -276,7 +279,10 @@ class Solution(Reportable):
             positives = None if labels_ is None else np.asarray(labels_, dtype=np.float64)
             off = {TEST_ROWS: difference_by_probability(rates, chance, seen, groups, mass, positives)}
             away = replace(away, by_probability={**away.by_probability, **off})
-        return self.with_info(info, tested=tested, away=away)
+        half = tally_of((rows.score >= 0.5).astype(np.float64), *as_one_site(rows.columns))
+        gaps = [each for each in items if each.measure == "gap" and each.scope.is_global] if costs is None else []
+        by_score = judge(gaps, CountedRules(half, rows.group.names, (None,)), TEST_ROWS)
+        return self.with_info(info, tested=tested, by_score=by_score, away=away)
 
     def explore(self, *, test_rows: Mapping[str, object] | None = None) -> Any:
         """Show a live page of these rows in a notebook, beginning with what was required (:func:`logofair.explore`).

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from logofair.datasets.demonstration import MethodResult
 
 _CHEAPER = 0.005  # accuracy by which another notion must be cheaper to be worth a line
+_SMALLER = 0.05  # a gap that is smaller by so much is worth a line
 _MANY = 20  # people left out are many if they are more than one in so many
 _SITES = 1000  # whose rules a report lists
 _WAYS = {"LoGoFair_g": "fair overall", "LoGoFair_l": "fair per site", "LoGoFair_l&g": "fair both ways"}
@@ -138,6 +139,8 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
         excess = short_number(solution.certificate.violation)
         use = "--solver exact" if from_command else 'solver="exact"'
         yield f"A limit is exceeded on the rows of the fit, by up to {excess}. Use {use}."
+    if by_score := _by_score(solution):
+        yield by_score
     if solution.tested is not None:
         names, rows = solution.tested.unknown_sites(solution.policy.sites)
         if names:
@@ -158,6 +161,16 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
         less = points(costs[0] - costs[1])
         hint = "--notion equal_opportunity" if from_command else 'notion="equal_opportunity"'
         yield f"{differ}: equal selection rates cost accuracy here. {hint} would cost about {less} points less."
+
+
+def _by_score(solution: Solution) -> str:
+    """How large the gap is by the score alone, where it is much smaller than that of the best rule of each group."""
+    tested = solution.outcomes.where(basis=TEST_ROWS, site=None)
+    for each in solution.by_score:
+        before = [own.before for own in tested.where(requirement=each.requirement) if own.before is not None]
+        if each.after is not None and before and before[0] - each.after >= _SMALLER:
+            return f"Before: the best rule per group. One cut-off at 0.5 has a gap of {points(each.after)} points."
+    return ""
 
 
 def _scarce(outcomes: Outcomes, found: Audit) -> str:

@@ -112,7 +112,7 @@ def limit_words(outcome: Outcome, value: float | None) -> str:
 def _could_be(outcome: Outcome) -> str:
     """Return where the true figure could lie."""
     if unit_of(outcome) != _NUMBER:
-        return span(outcome.low, outcome.high)
+        return span(outcome.low, outcome.high, apart=outcome.limit if outcome.state == UNCLEAR else None)
     ends = [short_number(end) for end in (outcome.low, outcome.high) if end is not None]
     return " to ".join(ends) or NOTHING
 

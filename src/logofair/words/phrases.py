@@ -57,13 +57,17 @@ def limit_points(value: float) -> str:
     return f"{100.0 * value:.6g}"
 
 
-def span(low: float | None, high: float | None) -> str:
+def span(low: float | None, high: float | None, *, apart: float | None = None) -> str:
     """Return from where to where a figure in points could lie: no more exact than useful.
+
+    ``apart``: a limit between the ends, which none of them may be rounded to.
 
     Examples
     --------
     >>> span(0.0, 0.171), span(0.0161, 0.0204), span(None, 0.05), span(0.131, None)
     ('0 to 17', '1.6 to 2.0', 'up to 5', 'at least 13')
+    >>> span(0.0161, 0.0204, apart=0.02), span(0.076, 0.16, apart=0.08)
+    ('1.61 to 2.04', '7.6 to 16.0')
     """
     digits = 1 if low is not None and high is not None and high - low < 0.03 else 0
     if low is None and high is None:
@@ -71,6 +75,9 @@ def span(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         end = points(high if low is None else low, 1 if (high or low or 0.0) < 0.01 else 0)
         return f"{'up to' if low is None else 'at least'} {end}"
+    if apart is not None:
+        ends, limit = (low, high), 100.0 * apart
+        digits = next((d for d in range(digits, 4) if all(round(100.0 * end, d) != limit for end in ends)), digits)
     first, last = points(low, digits), points(high, digits)
     return f"{first} to {last}" if first != last else first
 
