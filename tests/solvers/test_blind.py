@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logofair.costs import Costs
 from logofair.errors import InfeasibleError
 from logofair.requirement import read_requirements
 from logofair.requirements import Requirements
@@ -51,7 +52,8 @@ class Unseen(Required):
     def required(self) -> Requirements:
         sites, groups = tuple(np.unique(self.sites).tolist()), tuple(np.unique(self.groups).tolist())
         people = tuple(float(self.mass[self.sites == site].sum()) for site in sites)
-        return Requirements(read_requirements(self.items), sites, groups, None, people)
+        costs = None if self.costs is None else Costs.of([self.costs])
+        return Requirements(read_requirements(self.items), sites, groups, costs, people)
 
 
 def check(problem: Unseen) -> bool:
@@ -90,14 +92,20 @@ def test_sentences_of_every_form_are_met_or_conflict_as_in_a_program_over_rows(f
     assert 2 < sum(check(Unseen.of(Required.spoken(seed), seed)) for seed in range(first, first + 10)) < 10
 
 
+@pytest.mark.parametrize("about", [7, 8], ids=["precision", "losses"])
+def test_precision_is_required_and_losses_are_limited_as_in_a_program_over_rows(about):
+    drawn = (Unseen.of(Required.spoken(seed, forms=9, about=about), seed) for seed in range(50, 62))
+    assert 4 < sum(map(check, drawn)) <= 12
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 2000, 100))
 def test_many_problems_are_those_of_a_program_over_rows(first):
-    drawn = ((Required.drawn if seed % 2 else Required.spoken)(seed) for seed in range(first, first + 100))
+    drawn = (Required.drawn(seed) if seed % 2 else Required.spoken(seed, forms=9) for seed in range(first, first + 100))
     assert 30 < sum(check(Unseen.of(each, each_seed)) for each_seed, each in enumerate(drawn, first)) < 100
 
 
 @examples(500, few=10)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_optimum_is_that_of_a_program_over_rows_whatever_is_said(seed):
-    check(Unseen.of(Required.spoken(seed), seed))
+    check(Unseen.of(Required.spoken(seed, forms=9), seed))

@@ -375,7 +375,7 @@ class Required:
     def _best_inside(self, lost: np.ndarray, inside: np.ndarray) -> float:
         """The least that the best rule loses which meets what a site requires of itself."""
         own = [item for item in self.items if not (item.is_loss or item.scope.is_global)]
-        alone = Required(self.chances, self.groups, self.sites, own, self.costs, self.weights)
+        alone = replace(self, items=own)
         rows = [row for row in alone._rows({}) if not row[0][~inside].any()]
         found = self._solved(lost, rows)
         return 0.0 if found is None else float(found.fun)

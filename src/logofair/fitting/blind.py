@@ -81,6 +81,7 @@ class SolvedAway:
     optimum: BlindOptimum
     away: Away
     coins: dict[str, Any]
+    best: LinearRules | None
     certified: Outcomes = field(default_factory=Outcomes)
     promises: PromisesInfo | None = None
 
@@ -96,9 +97,7 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
     same_length(rows.scores.size, group_probabilities=sight.seen)
     counts_labels = sight.groups_known and rows.labels is not None
     for item in requirements.items:
-        if item.is_loss or item.measure == "precision":
-            raise InputError(f"require: {str(item)!r} is for rules that see the group; leave it out.")
-        if any(rate.slope for rate in item.rates) and not counts_labels:
+        if (item.measure == "precision" or any(rate.slope for rate in item.rates)) and not counts_labels:
             raise InputError(
                 f"require: {str(item)!r} counts by label, but without true labels and groups such a rate is unknown: "
                 "probabilities tell it wrongly; give both, or require selection rates."
@@ -124,7 +123,9 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
     here = at(rows.sites, rows.sites.codes)
     problem, away, order, optimum = _solved(here, sight, requirements, basis)
     chance = optimum.rules.chances(away.chances, away.site, away.seen)
-    shares, before = (_shares(problem, away.selected(each)[0]) for each in (chance, away.accepted(away.unconstrained)))
+    best = chance if optimum.best is None else optimum.best.chances(away.chances, away.site, away.seen)
+    every = chance, away.accepted(away.unconstrained), best
+    shares, before, best_shares = (_shares(problem, away.selected(each)[0]) for each in every)
     later = cache(over_all)
     by_probability = {}
     if sight.groups_known:
@@ -143,17 +144,20 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
         away=Away(
             shares,
             before,
+            best_shares,
             sight.groups_known,
             by_probability,
             partial(_bound_by_probability, here, sight, requirements),
         ),
+        best=optimum.best,
         coins={"coin_share": float(away.mass @ ((chance > 0.0) & (chance < 1.0)))},
     )
 
 
 def _bound_by_probability(rows: CalibrationRows, sight: Sight, requirements: Requirements) -> float | None:
     """Where groups are known, what no rule beats that keeps limits on selection rates counted by probability."""
-    if not sight.groups_known or any(rate.slope for item in requirements.items for rate in item.rates):
+    of_labels = (item.measure == "precision" or any(rate.slope for rate in item.rates) for item in requirements.items)
+    if not sight.groups_known or any(of_labels):
         return None
     try:
         problem, _, _, optimum = _solved(rows, replace(sight, groups_known=False), requirements, "eta")
@@ -168,15 +172,17 @@ def _solved(
 ) -> tuple[Problem, BlindRows, Indices, BlindOptimum]:
     """The problem of rows whose scores are calibrated, the rows in the order of their sites, and their optimum."""
     n_groups, n_sites = len(rows.groups.names), len(rows.sites.names)
-    problem = make_problem(requirements, _cells(rows, sight, basis))
+    cells = _cells(rows, sight, basis)
     order = np.argsort(rows.sites.codes, kind="stable")
     seen, chances, site = np.asfortranarray(sight.seen[order]), rows.scores[order], rows.sites.codes[order]
     values = chances if basis == "eta" or rows.labels is None else rows.labels[order].astype(np.float64)
     counted = np.asfortranarray(np.eye(n_groups)[rows.groups.codes[order]]) if sight.groups_known else seen
     mass = np.ones(order.size) if rows.weights is None else rows.weights[order]
-    costs = np.ones((n_sites, 2)) if problem.costs is None else np.array(problem.costs)
+    free = make_problem(requirements.only(()), cells)
+    costs = np.ones((n_sites, 2)) if free.costs is None else np.array(free.costs)
     away = BlindRows(chances, seen, counted, values, mass / mass.sum(), site.astype(np.intp), costs)
-    return problem, away, order, solve_blind(requirements, away)
+    found = solve_blind(requirements, away)
+    return make_problem(found.requirements or requirements, cells), away, order, found
 
 
 def _shares(problem: Problem, selected: Floats) -> tuple[Floats, Floats]:

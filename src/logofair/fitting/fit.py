@@ -237,7 +237,7 @@ def _make_solution(
         rows=rows,
         pooling=prepared.pooling,
         certified=solved.certified,
-        best=solved.best if isinstance(solved, Solved) else None,
+        best=solved.best,
         promises=solved.promises,
         away=solved.away if isinstance(solved, SolvedAway) else None,
         settings=settings,

@@ -24,7 +24,7 @@ from logofair.notions import Notion, Rate
 from logofair.outcomes import CALIBRATION_ROWS, FEW_ROWS, TEST_ROWS, Outcomes
 from logofair.policy.info import PolicyInfo, PoolingInfo, PromisesInfo, TestedInfo
 from logofair.policy.linear import read_probabilities
-from logofair.policy.mixtures import Mixtures
+from logofair.policy.mixtures import Mixtures, Rules
 from logofair.policy.policy import Policy
 from logofair.records import Result
 from logofair.reportable import Reportable
@@ -41,14 +41,16 @@ _ROWS_AT_ONCE = 1 << 20  # counted at once, so that counting takes little memory
 class Away:
     """What a fit of rules that may not look at groups knows besides.
 
-    ``shares`` are u and v of every cell under the rules, ``before`` under the unconstrained one; ``groups_known``:
-    whether the groups of the calibration rows were. ``by_probability`` says by how much, at most, a group's rate is
-    off where it is counted by probability, on which rows. ``bound()`` is the accuracy, or the cost, that no
-    rule beats which keeps limits on selection rates counted by probability; found when it is asked for.
+    ``shares`` are u and v of every cell under the rules, ``before`` under the unconstrained one, ``best`` under those
+    that meet what sites require of themselves, where losses are against these; ``groups_known``: whether the groups of
+    the calibration rows were. ``by_probability`` says by how much, at most, a group's rate is off where it is counted
+    by probability, on which rows. ``bound()`` is the accuracy, or the cost, that no rule beats which keeps limits on
+    selection rates counted by probability; found when it is asked for.
     """
 
     shares: tuple[Floats, Floats]
     before: tuple[Floats, Floats]
+    best: tuple[Floats, Floats]
     groups_known: bool
     by_probability: Mapping[str, float]
     bound: Callable[[], float | None]
@@ -78,7 +80,7 @@ class Solution(Reportable):
         What is certified for new rows; nothing where ``confidence`` was not given.
     promises : PromisesInfo or None
         With which confidence, how, and at what price.
-    best : Mixtures or None
+    best : Rules or None
         The best rules that meet what each site requires of itself, where what a site may lose against them is limited.
     least_gap : LeastGap or None
         The factor on all limits on gaps, and the proof that none is smaller, where ``objective="gap"`` was asked for.
@@ -112,7 +114,7 @@ class Solution(Reportable):
     pooling: PoolingInfo = field(default_factory=PoolingInfo)
     certified: Outcomes = field(default_factory=Outcomes)
     promises: PromisesInfo | None = None
-    best: Mixtures | None = None
+    best: Rules | None = None
     least_gap: LeastGap | None = None
     tested: Comparison | None = None
     by_score: Outcomes = field(default_factory=Outcomes)
@@ -179,7 +181,10 @@ class Solution(Reportable):
         names = self.policy.groups, self.policy.sites
         best = None
         if self.best is not None:
-            best = CountedRules(after, *names, expected_tally(problem, *shares_of(problem, self.best)))
+            shares = None if self.away is None else self.away.best
+            shares = shares_of(problem, self.best) if isinstance(self.best, Mixtures) else shares
+            assert shares is not None
+            best = CountedRules(after, *names, expected_tally(problem, *shares))
         return CountedRules(after, *names, before, costs=self.requirements.costs, best=best)
 
     def _shares(self, problem: Problem) -> tuple[Floats, Floats]:
@@ -264,7 +269,8 @@ class Solution(Reportable):
         items, shares = self.requirements.items, self.requirements.shares
         best = None
         if self.best is not None:
-            best = policy_chances(replace(self.policy, mixtures=self.best), scores, sensitive_features, sites)[1]
+            alone = replace(self.policy, mixtures=self.best)
+            best = policy_chances(alone, scores, sensitive_features, sites, group_probabilities)[1]
         tested = compared_audits(first, chance, rows.columns, *self.rates, costs, items, known_sites, shares, best)
         outcomes = (each.stored for each in tested.outcomes.brief(STORED_OUTCOMES))
         before = self.policy.info

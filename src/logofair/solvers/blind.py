@@ -17,7 +17,7 @@ meets what is required on these rows, and no optimality is proved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from scipy.sparse import block_diag, coo_array, csc_array, eye_array, hstack, vs
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
+from logofair.costs import ACCURACY
 from logofair.errors import InfeasibleError, SolverError
 from logofair.notions import Rate
 from logofair.policy.linear import LinearRules, margin
@@ -119,6 +120,8 @@ class BlindOptimum:
     bound: float | None
     violation: float
     rounds: int
+    best: LinearRules | None = None  # of sites that meet their own requirements alone, where losses are against it
+    requirements: Requirements | None = None  # with what these gain
     solver: str = "columns"
 
 
@@ -130,10 +133,22 @@ def solve_blind(requirements: Requirements, rows: BlindRows) -> BlindOptimum:
     InfeasibleError
         If no rule meets all requirements; it names those that conflict.
     """
+    requirements, best = _with_best(requirements, rows)
     program = _Program(rows, _rows_of(requirements, rows))
     if not program.feasible():
         raise InfeasibleError(dict.fromkeys(_conflict(requirements, rows)))
-    return program.optimum()
+    return replace(program.optimum(), best=best, requirements=requirements)
+
+
+def _with_best(requirements: Requirements, rows: BlindRows) -> tuple[Requirements, LinearRules | None]:
+    """Where losses inside sites are limited, what each site's best rules that meet its own requirements gain there."""
+    if not any(item.is_loss_inside for item in requirements.items):
+        return requirements, None
+    rules = solve_blind(requirements.of_sites_alone, rows).rules
+    selected, _ = rows.selected(rules.chances(rows.chances, rows.site, rows.seen))
+    costs, (accepted, positive) = requirements.costs or ACCURACY, selected.sum(axis=1).T
+    gain = (costs.wrongly_accepted + costs.wrongly_rejected) * positive - costs.wrongly_accepted * accepted
+    return replace(requirements, best=tuple((gain / rows.sums(rows.mass)).tolist())), rules
 
 
 def _conflict(requirements: Requirements, rows: BlindRows) -> tuple[Requirement, ...]:
@@ -189,10 +204,11 @@ def _rows_at(
             yield _Row(item, site, -part, 0.0, centre, least)
     elif item.measure not in ("gap", "ratio"):
         for part, value in zip(parts, values, strict=True):
-            end = value if item.bound == TODAY else bound
-            if item.relation != ">=":
+            end = value if np.isnan(bound) else bound
+            end -= float(item.bound) if item.is_loss and np.isnan(bound) else 0.0  # type: ignore[arg-type]
+            if holding.relation != ">=":
                 yield _Row(item, site, part, end)
-            if item.relation != "<=":
+            if holding.relation != "<=":
                 yield _Row(item, site, -part, -end)
 
 
