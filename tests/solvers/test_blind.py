@@ -66,6 +66,13 @@ def check(problem: Unseen) -> bool:
         assert best is None
         assert not problem.possible(few)
         assert all(problem.possible(few - {item}) for item in few)
+        for item, amount in error.least_relaxation.items():
+            step = 2e-4 if item.measure in ("ratio", "precision") else 1e-5
+            if amount is None:
+                assert not problem.possible(problem.binding() - {item})
+            else:
+                assert problem.possible(problem.binding(), {item: amount + step})
+                assert amount <= step or not problem.possible(problem.binding(), {item: amount - step})
         return False
     accepted = found.rules.chances(rows.chances, rows.site, rows.seen)
     given = np.empty_like(accepted)

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import block_diag, coo_array, csc_array, eye_array, hstack, vstack
+from scipy.sparse import block_diag, coo_array, csc_array, hstack, vstack
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Indices
@@ -32,7 +32,7 @@ from logofair.errors import InfeasibleError, SolverError
 from logofair.notions import Rate
 from logofair.policy.linear import LinearRules, margin
 from logofair.requirement import TODAY, Requirement
-from logofair.requirements import Combination, Holding, Requirements
+from logofair.requirements import Combination, Holding, Requirements, conflict_sentence
 
 _TARGET = 1e-6  # of the optimality gap
 _PASSES = 200
@@ -40,6 +40,8 @@ _STAY = 0.6  # how far the next prices stay with those that proved most so far (
 _PATIENCE, _LEAST_GAIN = 8, 1e-6  # without a bound: passes that together win less end the search
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _SHORT = 1e-8  # requirements that give way by less are met but for rounding
+_HELD = 1e3  # what others may not give way by costs, where one does at 1
+_STEP = 1e-4  # to which the least relaxation of a ratio or a precision is found
 _NOBODY = 1e-12  # a share of a site's rows: a rate of fewer is not defined
 _UNUSED = 1e-12  # a weight in a mixture
 _WORTHLESS, _YOUNG = 1e-5, 4  # columns with a larger reduced cost are forgotten unless they are of the last passes
@@ -136,7 +138,9 @@ def solve_blind(requirements: Requirements, rows: BlindRows) -> BlindOptimum:
     requirements, best = _with_best(requirements, rows)
     program = _Program(rows, _rows_of(requirements, rows))
     if not program.feasible():
-        raise InfeasibleError(dict.fromkeys(_conflict(requirements, rows)))
+        few = _conflict(requirements, rows)
+        amounts = {item: _least_relaxation(requirements, rows, item) for item in few}
+        raise InfeasibleError(amounts, conflict_sentence(amounts))
     return replace(program.optimum(), best=best, requirements=requirements)
 
 
@@ -159,6 +163,34 @@ def _conflict(requirements: Requirements, rows: BlindRows) -> tuple[Requirement,
         if not _Program(rows, _rows_of(requirements.only(without), rows)).feasible():
             few = without
     return tuple(few)
+
+
+def _least_relaxation(requirements: Requirements, rows: BlindRows, item: Requirement) -> float | None:
+    """By how much one requirement would have to give way with all others held; None: that alone is not enough."""
+    every = list(_rows_of(requirements, rows))
+    if item.measure not in ("ratio", "precision"):
+        return _Program(rows, every).least_slack(item)
+    sign, bound = (1.0 if item.relation == "<=" else -1.0), item.bound
+
+    def possible(amount: float) -> bool:
+        if item.measure == "ratio":
+            own = (row.slope > 0.0 and row.requirement == item for row in every)
+            less = (
+                replace(row, slope=max(row.slope - amount, 0.0)) if o else row
+                for row, o in zip(every, own, strict=True)
+            )
+            return _Program(rows, less).feasible()
+        given = replace(item, bound=min(max(float(bound) + sign * amount, 0.0), 1.0))  # type: ignore[arg-type]
+        several = (given if each == item else each for each in requirements.items)
+        return _Program(rows, _rows_of(requirements.only(several), rows)).feasible()
+
+    low, high = 0.0, 1.0
+    if not possible(high):
+        return None
+    while high - low > _STEP:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if possible(middle) else (middle, high)
+    return high
 
 
 # ---------------------------------------------------------------- what is required
@@ -270,20 +302,36 @@ class _Program:
 
     def feasible(self) -> bool:
         """Whether some rule meets all that is required; looks for columns until one does or none can."""
+        every = np.eye(self.upper.size), np.ones(self.upper.size)
         for _ in range(_PASSES if self.required else 0):
-            _, prices, short = self._mixed(slack=True)
+            _, prices, short, _ = self._mixed(every)
             if short <= _SHORT:
                 return True
             if -self._priced(prices, 0.0) > max(_SHORT, short - _TARGET) and self.rows.sees_all:
                 return False
         return not self.required
 
+    def least_slack(self, item: Requirement) -> float | None:
+        """By how much the rows of a requirement would have to give way, all others being held; None: in vain."""
+        gives = np.array([float(row.requirement == item and row.slope <= 0.0) for row in self.required])
+        slack = np.column_stack([np.eye(gives.size), gives]), np.append(np.full(gives.size, _HELD), 1.0)
+        values: list[float] = []
+        given, short = 0.0, np.inf
+        for _ in range(_PASSES):
+            _, prices, short, gave = self._mixed(slack)
+            given = float(gave[-1])
+            values.append(short)
+            stalls = len(values) > _PATIENCE and values[-1 - _PATIENCE] - values[-1] < _LEAST_GAIN
+            if short + self._priced(prices, 0.0) <= _TARGET or (stalls and not self.rows.sees_all):
+                break
+        return given if short - given <= _HELD * _TARGET else None
+
     def optimum(self) -> BlindOptimum:
         """Price and mix in turn, until the bound that prices prove is reached."""
         bound, centre = np.inf, np.zeros(self.upper.size)
         values: list[float] = []
         for _ in range(_PASSES):
-            weights, prices, cost = self._mixed(slack=False)
+            weights, prices, cost, _ = self._mixed()
             values.append(-cost)
             stalls = len(values) > _PATIENCE and values[-1] - values[-1 - _PATIENCE] < _LEAST_GAIN
             if bound + cost <= _TARGET or (stalls and not self.rows.sees_all):
@@ -293,7 +341,7 @@ class _Program:
             if proved < bound:
                 bound, centre = proved, tried
         else:
-            weights, _, _ = self._mixed(slack=False)
+            weights = self._mixed()[0]
         return self._read(weights, bound if self.rows.sees_all else None)
 
     def _answers(self, rules: Floats) -> _Columns:
@@ -303,11 +351,11 @@ class _Program:
         every = np.arange(len(gain))
         return _Columns(every, rules, selected.reshape(len(gain), -1), gain, np.full(len(gain), self.passes))
 
-    def _mixed(self, *, slack: bool) -> tuple[Floats, Floats, float]:
-        """The best weights of the columns, the rows' prices, and the loss: of gain or, with ``slack``, the shortfall.
+    def _mixed(self, slack: tuple[Floats, Floats] | None = None) -> tuple[Floats, Floats, float, Floats]:
+        """The best weights of the columns, the rows' prices, the loss of gain, and by how much rows give way.
 
-        With slack every row may give way, and what counts is by how much they do together. Columns without a weight
-        that prices have made worthless are forgotten.
+        With ``slack``, how far each way of giving way helps each row and what it costs, only these costs count. Columns
+        without a weight that prices have made worthless are forgotten.
         """
         own, sites = self.columns, self.rows.shape[0]
         starts = np.searchsorted(own.site, np.arange(sites + 1))
@@ -320,12 +368,12 @@ class _Program:
             vstack([block_diag(local), csc_array(self.coefficients[self.site.size :] @ own.selected.T)]),
             csc_array(self.slopes),
         ]
-        worth = [np.zeros(own.gain.size) if slack else -own.gain, np.zeros(self.reach.size)]
+        worth = [-own.gain if slack is None else np.zeros(own.gain.size), np.zeros(self.reach.size)]
         ends = [(0.0, np.inf)] * own.gain.size + [(-end, end) for end in self.reach.tolist()]
-        if slack:
-            parts.append(-eye_array(self.upper.size, format="csc"))
-            worth.append(np.ones(self.upper.size))
-            ends += [(0.0, np.inf)] * self.upper.size
+        if slack is not None:
+            parts.append(csc_array(-slack[0]))
+            worth.append(slack[1])
+            ends += [(0.0, np.inf)] * slack[1].size
         cost = np.concatenate(worth)
         one_each = coo_array((np.ones(own.gain.size), (own.site, np.arange(own.gain.size))), shape=(sites, cost.size))
         program: dict[str, Any] = {  # any: the stubs know no sparse matrices
@@ -344,7 +392,7 @@ class _Program:
         reduced = found.lower.marginals[: own.gain.size]
         kept = np.flatnonzero((weights > 0) | (reduced < _WORTHLESS) | (own.born > self.passes - _YOUNG))
         self.columns = own.at(kept)
-        return weights[kept], prices, float(found.fun)
+        return weights[kept], prices, float(found.fun), found.x[own.gain.size + self.reach.size :]
 
     def _priced(self, prices: Floats, worth: float) -> float:
         """Add the best rule of every site at prices of the rows; the bound that they prove on what counts.
