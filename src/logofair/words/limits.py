@@ -23,6 +23,7 @@ from logofair.words.phrases import (
     NOTHING,
     capitalised,
     counted,
+    in_objective,
     limit_points,
     listed,
     name_of,
@@ -396,9 +397,7 @@ def prices(outcomes: Outcomes, objective: str) -> tuple[str, ...]:
         price = sum(each.price or 0.0 for each in own) * 0.01
         if price < 5e-6:
             continue
-        won = (
-            f"{points(price, 2)} points of accuracy" if objective == "accuracy" else f"{short_number(price)} per person"
-        )
+        won = in_objective(objective, price, 2)
         found.append((price, f"{requirement}: one more point would buy {won}."))
     return tuple(words for _, words in sorted(found, reverse=True))
 

@@ -13,7 +13,7 @@ from logofair.outcomes import Outcomes
 from logofair.solvers.certificate import Certificate
 from logofair.words.answers import accepted_shares, base_rates_differ
 from logofair.words.limits import Places, figure, limit, limit_words, subject, unit_of
-from logofair.words.phrases import NOTHING, counted, group_name, listed, name_of, points, short_number
+from logofair.words.phrases import NOTHING, counted, group_name, in_objective, listed, name_of, points, short_number
 
 _NO_LOSS = 5e-6  # of accuracy or cost, which no page would show
 _NOBODY = 0.5  # of a person
@@ -68,9 +68,8 @@ def live_warnings(found: Comparison, notion: str, promised: float | None) -> Ite
 
 def by_hand_sentence(best: Certificate, made: Certificate, exceeded: Outcomes, places: Places) -> str:
     """Return how far a rule made by hand is from the optimum, and the limit that it exceeds most."""
-    accurate, worse = best.objective == "accuracy", best.primal - made.primal
-    size = f"{points(abs(worse), 2)} points of accuracy" if accurate else f"{short_number(abs(worse))} per person"
-    away = f"{size} {'below' if worse > 0 else 'above'} the optimum"
+    worse = best.primal - made.primal
+    away = f"{in_objective(best.objective, abs(worse), 2)} {'below' if worse > 0 else 'above'} the optimum"
     amount = "as good as the optimum" if abs(worse) < _NO_LOSS else away
     first = min(exceeded, key=lambda each: each.room or 0.0, default=None)
     if first is None:

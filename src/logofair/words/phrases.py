@@ -46,6 +46,21 @@ def short_number(value: float | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def in_objective(objective: str, difference: float, digits: int = 1) -> str:
+    """Return a difference in what rules are best in: accuracy, or cost per person.
+
+    Examples
+    --------
+    >>> in_objective("accuracy", 0.0213), in_objective("accuracy", 0.0213, 2), in_objective("cost", 0.0213)
+    ('2.1 points of accuracy', '2.13 points of accuracy', '0.0213 per person')
+    """
+    return (
+        f"{points(difference, digits)} points of accuracy"
+        if objective == "accuracy"
+        else f"{short_number(difference)} per person"
+    )
+
+
 def limit_points(value: float) -> str:
     """Return a limit in points, as few digits as it was typed with.
 

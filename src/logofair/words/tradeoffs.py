@@ -14,7 +14,7 @@ from logofair.tradeoff.result import InfeasiblePoint, Tolerance, slack
 from logofair.words.about import About, sources_section, title_line
 from logofair.words.answers import interval
 from logofair.words.charts import Curve, Dumbbell, Svg, curves, dumbbells
-from logofair.words.phrases import NOTHING, counted, limit_points, listed, name_of, points, short_number
+from logofair.words.phrases import NOTHING, counted, in_objective, limit_points, listed, name_of, points, short_number
 from logofair.words.proof import pooling_sentence
 from logofair.words.sections import (
     Answer,
@@ -167,8 +167,7 @@ def _advice(frontier: Frontier) -> tuple[str, str]:
     where = _where(frontier, point)
     if knee.reason == "flat" and point.loss < 1e-3 * frontier.unit:
         return where, "even the strictest limits cost next to nothing"
-    unit = "points of accuracy" if _accurate(frontier) else "per person"
-    lost = f"costs {_figure(frontier, max(point.loss, 0.0))} {unit}"
+    lost = f"costs {in_objective(frontier.objective, max(point.loss, 0.0))}"
     if knee.reason == "flat":
         return where, f"{lost}, and looser limits hardly win any of it back"
     return where, f"{lost}; each point less costs more, each point more wins little"
