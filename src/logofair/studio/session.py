@@ -28,6 +28,7 @@ from logofair.fitting.solving import (
     merged_rules,
     prepare,
     shares_of,
+    solved_on,
     with_best,
 )
 from logofair.notions import NOTIONS
@@ -39,8 +40,7 @@ from logofair.progress import Progress, no_progress
 from logofair.requirement import Requirement
 from logofair.requirements import Requirements, make_requirements
 from logofair.solvers.decomposition import ExactSolver
-from logofair.solvers.joint import conflict_of
-from logofair.solvers.problem import Problem, make_problem, unconstrained
+from logofair.solvers.problem import Problem, unconstrained
 from logofair.tradeoff import Recommendation, recommend
 from logofair.tradeoff.result import MeasuredRows
 from logofair.tradeoff.sweep import checked_test_rows
@@ -202,11 +202,9 @@ class Session:
         """The certified optimum of a setting, from where the last ones ended."""
         required, cells = self.requirements(setting), self.prepared.cells
         required, best = with_best(required, cells, self.basis)
-        problem = make_problem(required, cells)
-        try:
-            mixtures, certificate, optimum = certified(problem, self.basis, *self._warm(problem, required))
-        except InfeasibleError:
-            raise conflict_of(required, cells) from None
+        problem, (mixtures, certificate, optimum) = solved_on(
+            cells, required, lambda problem: certified(problem, self.basis, *self._warm(problem, required))
+        )
         certificate = replace(certificate, pooling=self.prepared.pooling.prior)
         merged = cache(lambda: None if self._merged is None else merged_rules(self._merged, required, self.basis))
         if not cells.mass.all():
