@@ -93,7 +93,7 @@ def test_costs_of_single_sites_are_those_of_the_library(rows, file):
         (("--require", "selection rate of X >= 0.2 overall"), "names group 'X', which has no rows"),
         (("--require", "selection rate gap <= 0.1 at east"), "names site 'east', which has no rows"),
         (("--require", "accepted <= 100000 people overall"), "more people than there are"),
-        (("--require", "@missing.txt"), "missing.txt"),
+        (("--require", "@missing.txt"), "fit --require: missing.txt: cannot be read"),
         (("--require", "@rows.csv"), "rows.csv: 'score,label,sex,site': 'score' stands where"),
         (("--costs", "-1,1"), "a wrongly accepted row costs -1"),
         (("--costs", "0,0"), "both errors cost 0"),

@@ -303,8 +303,8 @@ def _sentences(ctx: click.Context, param: click.Parameter, texts: Sequence[str])
         except UnicodeDecodeError:
             raise click.BadParameter(f"{text[1:]}: is no text; write one requirement a line.", ctx, param) from None
         except InputError as error:
-            where = f"{text[1:]}: " if text.startswith("@") else ""
-            raise click.BadParameter(f"{where}{str(error).removeprefix('require: ')}", ctx, param) from None
+            said, where = str(error).removeprefix("require: "), f"{text[1:]}: " if text.startswith("@") else ""
+            raise click.BadParameter(where + said.removeprefix(where), ctx, param) from None
     return tuple(dict.fromkeys(found))
 
 
