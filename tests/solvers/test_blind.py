@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,9 @@ def check(problem: Unseen) -> bool:
         assert best is None
         assert not problem.possible(few)
         assert all(problem.possible(few - {item}) for item in few)
+        own = [item for item in problem.items if not item.is_loss and not item.scope.is_global]
+        if few <= set(own) and any(item.is_loss_inside for item in problem.items):
+            problem = replace(problem, items=own)  # sites cannot do what they require of themselves, whatever they lose
         for item, amount in error.least_relaxation.items():
             step = 2e-4 if item.measure in ("ratio", "precision") else 1e-5
             if amount is None:
