@@ -339,6 +339,8 @@ def _policy_columns(
 ) -> tuple[DataFiles, ColumnNames]:
     """The files, and their columns: those named, and for the others the columns of the fit."""
     files, named = columns_of_fit(policy, data, columns, names.scale, names.na)
+    if policy.site is not None and columns.site is None:  # then all rows are of the policy's site
+        named = replace(named, site=None)
     named.require(files, score="the model's scores", group="the groups")
     return (files if policy.site is None else replace(files, by_file=False)), named
 

@@ -128,7 +128,7 @@ def columns_of_fit(
     )
     if columns.site is None and named.site is not None:
         there = column_names(find_files(data, site="any").paths[0])
-        named = replace(named, site=named.site if policy.site is None and named.site in there else None)
+        named = replace(named, site=named.site if named.site in there else None)
     return find_files(data, site=named.site), named
 
 
