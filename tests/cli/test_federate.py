@@ -235,9 +235,9 @@ def test_a_plan_trains_no_model(file: Path, tmp_path: Path) -> None:
         (["--groups", "F,M", "--quorum", "4"], "3 are expected, but the run needs 4"),
         (
             ["--groups", "F,M", "--require", "selection rate gap <= 0.1 at west"],
-            "names site 'west', which is not among --sites",
+            "--require: names site 'west', which is not here; sites are north, south, east",
         ),
-        (["--groups", "F,M", "--costs", "west=1,3"], "--costs: names site 'west', which is not among --sites"),
+        (["--groups", "F,M", "--costs", "west=1,3"], "--costs: names site 'west', which is not here"),
         (["--groups", "F,M", "--costs", "east=1,3"], "--costs: has no pair for site 'north'"),
         (["--groups", "F,M", "--costs", "1;3"], "or those of one site, such as north=1,3"),
         (["--groups", "F,M", "--costs", "east=1,3", "--secure"], "cannot be combined with secure sums"),
@@ -811,7 +811,7 @@ def test_what_small_cells_borrow_is_said_to_all_and_to_each_site(file: Path, tmp
     assert "6 small groups are smoothed with the same group at the other sites" in words(output)
     assert "On the sites' own rows alone: expected accuracy" in words(output)
     page = words(run("explain", tmp_path / "try" / "policies" / "north.json")[1])
-    assert "borrow" not in page
+    assert "what small groups borrow" not in page
     verbose = words(run("explain", tmp_path / "try" / "policies" / "north.json", "--verbose")[1])
     assert verbose.count("2 small groups are smoothed with the same group at the other sites") == 1
     assert "On the rows of 3 sites and what small groups borrow" in verbose

@@ -52,7 +52,7 @@ SAID = {
     },
     faults.server_killed: {"server, started again": ("Run spring goes on",)},
     faults.other_plan: {
-        "server": ("without north (the client's people have not agreed to this plan",),
+        "server": ("without north (the site's people have not agreed to this plan",),
         "north": ("Problem: run 'spring': the plan is refused, since its digest is",),
     },
     faults.other_authority: {"north": ("Your certificate authority is not the server's: ", "SHA-256 ")},
@@ -102,7 +102,7 @@ def test_a_full_disk_is_said_at_the_site_and_to_the_server(tmp_path, page):
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root may mount a small disk")
     said = {
-        "server": ("without south (the client's disk is full: make room there",),
+        "server": ("without south (the site's disk is full: make room there",),
         "south": ("make room on its disk",),
     }
     try:

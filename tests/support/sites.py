@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -238,7 +239,7 @@ def go(plan, transport, *, sites=None, **how):
     """Conduct a run to the end: the result, and the steps."""
     state = ServerState(Server.start(plan, sites or transport.present()))
     steps = list(conduct(state, transport, **how))
-    return steps[-1][0].server.result, [report for _, report in steps]
+    return steps[-1][0].server.result, [SimpleNamespace(**event.values) for _, event in steps]
 
 
 def said_of_run(result):

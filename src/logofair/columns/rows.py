@@ -25,7 +25,7 @@ class Rows:
     weights: Floats | None
     ids: Codes | None = None  # the person of each row, where ids were given
 
-    def at(self, which: Booleans | npt.NDArray[np.integer[Any]]) -> Self:
+    def at(self, which: Booleans | npt.NDArray[np.integer[Any]] | slice) -> Self:
         """Some of the rows, with the names of all groups and sites."""
         groups, sites, ids = (
             None if each is None else replace(each, codes=each.codes[which])

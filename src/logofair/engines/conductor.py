@@ -8,7 +8,7 @@ killed goes on from the last state; sites answer a message they have answered be
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -53,23 +53,6 @@ class Transport(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class ExchangeReport:
-    """One exchange done: who answered, who was excluded and why, the largest messages, its seconds."""
-
-    exchange: int  # its number
-    purpose: str
-    answered: tuple[str, ...]
-    excluded: Mapping[str, str]
-    bytes_out: int
-    bytes_back: int
-    seconds: float = 0.0
-
-    def event(self) -> Event:
-        """What screens and logs say of it."""
-        return happened("exchange", **vars(self) | {"seconds": round(self.seconds, 3)})
-
-
 @dataclass(frozen=True, eq=False)
 class ServerState:
     """What a run needs to go on after a restart: the server, each site's reply on its rows, and secure sums."""
@@ -88,8 +71,8 @@ def conduct(
     retries: int = 2,
     save: Callable[[ServerState], None] = lambda state: None,
     tell: Tell = ignore,
-) -> Iterator[tuple[ServerState, ExchangeReport]]:
-    """Run to the end, yielding the state after every exchange.
+) -> Iterator[tuple[ServerState, Event]]:
+    """Run to the end, yielding the state after every exchange and what happened in it.
 
     Start with ``ServerState(Server.start(plan, sites))``, or go on with a state that was stored: ``save`` stores one
     before the first exchange and after each. A site that has not answered within ``timeout`` seconds is absent. With
@@ -101,18 +84,21 @@ def conduct(
         server, start = state.server, time.monotonic()
         tell(happened("request", exchange=server.number, purpose=server.phase.name, sites=list(server.sites)))
         if server.plan.secure and not isinstance(server.phase, PublishExchange):
-            state, report = _secure_exchange(state, transport, timeout, retries)
+            state, values = _secure_exchange(state, transport, timeout, retries)
         else:
-            state, report = _exchange(state, transport, timeout)
+            state, values = _exchange(state, transport, timeout)
         check_result(state.server)
         save(state)
-        report = replace(report, seconds=time.monotonic() - start)
-        tell(report.event())
-        yield state, report
+        event = happened("exchange", **values, seconds=round(time.monotonic() - start, 3))
+        tell(event)
+        yield state, event
 
 
-def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple[ServerState, ExchangeReport]:
-    """Send every site the same message, and go on with the total of the replies that can be used."""
+def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple[ServerState, dict[str, Any]]:
+    """Send every site the same message, and go on with the total of the replies that can be used.
+
+    Also what is said of it: who answered, who was excluded and why, and the sizes of the largest messages.
+    """
     server = state.server
     message = replace(server.message(), relay=_relay(state))
     data = encode(message)
@@ -133,19 +119,27 @@ def _exchange(state: ServerState, transport: Transport, timeout: float) -> tuple
         else:
             bad[site] = wrong
     back = max((len(each) for each in replies.values() if isinstance(each, bytes)), default=0)
-    report = ExchangeReport(server.number, server.phase.name, tuple(good), bad, len(data), back)
+    values = _said(server, server.phase.name, good, bad, (len(data), back))
     after, usable = server.without(bad, _totals_left(state, bad, replies)) if bad else (server, True)
     if not usable:
         kept = state.row_replies if isinstance(after.phase, AfterTotals) else ()
-        return replace(state, server=after, row_replies=kept), report
+        return replace(state, server=after, row_replies=kept), values
     if isinstance(server.phase, PublishExchange):  # a site that missed the result can get it later
-        return replace(state, server=after.take(Received())), report
+        return replace(state, server=after.take(Received())), values
     if not good:
         raise RunError(f"run {server.plan.run}: no site answered; bring the sites back and resume.")
     of_rows = tuple((site, sums) for site, sums in sorted(good.items()) if sums.row_counts is not None)
     sums = list(good.values())
     total = type(sums[0]).stacked(sums).total()
-    return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), report
+    return replace(state, server=after.take(total), row_replies=of_rows or state.row_replies), values
+
+
+def _said(
+    server: Server, purpose: str, answered: Iterable[str], excluded: Mapping[str, str], sizes: tuple[int, int]
+) -> dict[str, Any]:
+    """What is said of an exchange of a server; ``sizes`` are those of the largest messages out and back."""
+    said = {"exchange": server.number, "purpose": purpose, "answered": tuple(answered), "excluded": dict(excluded)}
+    return {**said, "bytes_out": sizes[0], "bytes_back": sizes[1]}
 
 
 def _totals_left(state: ServerState, gone: Mapping[str, str], replies: Mapping[str, bytes | NoReply]) -> Totals | None:
@@ -195,7 +189,7 @@ def _read_reply(site: str, message: RequestMessage, data: bytes | NoReply) -> Re
 
 def _secure_exchange(
     state: ServerState, transport: Transport, timeout: float, retries: int
-) -> tuple[ServerState, ExchangeReport]:
+) -> tuple[ServerState, dict[str, Any]]:
     """One stage of a secure sum; sites missing before the first total of the run are excluded."""
     from logofair.federation.secure import SecureServer  # needs an extra
 
@@ -239,9 +233,8 @@ def _secure_exchange(
         server, _ = server.without(excluded)
     if stage in _COUNTED:
         server = server.counted(_COUNTED[stage])
-    before = state.server
-    report = ExchangeReport(before.number, f"{before.phase.name} ({stage})", tuple(replies), excluded, *sizes)
-    return replace(state, server=server, secure_state=encode(secure)), report
+    values = _said(state.server, f"{state.server.phase.name} ({stage})", replies, excluded, sizes)
+    return replace(state, server=server, secure_state=encode(secure)), values
 
 
 def _relay(state: ServerState) -> Relay | None:

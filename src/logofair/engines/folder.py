@@ -16,7 +16,6 @@ from logofair.federation.result import RunResult
 from logofair.federation.server import Server
 from logofair.files.documents import Document
 from logofair.files.writing import locked
-from logofair.policy.info import PublishedInfo
 
 _STATE = "state.json"
 _RESULT = "result.json"
@@ -43,19 +42,11 @@ class _StoredPlan:
     options: RunOptions
 
 
-@dataclass(frozen=True, eq=False)
-class _StoredResult:
-    """A result: the published summary, and all that a site needs to make its own policy later."""
-
-    summary: PublishedInfo
-    result: RunResult
-
-
 _PLAN = Document(_StoredPlan, "logofair plan", 4, "plan")
 STATE = Document(
-    ServerState, "logofair state", 4, "state", "restore it from a backup, or start a new run", private=True
+    ServerState, "logofair state", 5, "state", "restore it from a backup, or start a new run", private=True
 )
-RESULT = Document(_StoredResult, "logofair result", 5, "result", "get the file again from the server")
+RESULT = Document(RunResult, "logofair result", 5, "result", "get the file again from the server")
 
 
 def write_plan(path: str | Path, plan: Plan, options: RunOptions) -> None:
@@ -70,13 +61,13 @@ def read_plan(path: str | Path) -> tuple[Plan, RunOptions]:
 
 
 def write_result(path: str | Path, result: RunResult) -> None:
-    """Store a result: for people, and for sites that join later."""
-    RESULT.write(path, _StoredResult(result.published(), result))
+    """Store a result, for sites that join later too."""
+    RESULT.write(path, result)
 
 
 def read_result(path: str | Path) -> RunResult:
     """Read a stored result."""
-    return RESULT.read(path).result
+    return RESULT.read(path)
 
 
 def conduct_from_disk(

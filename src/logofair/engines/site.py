@@ -301,7 +301,7 @@ def stored_release(folder: Path, columns: SiteColumns, plan: Plan) -> Release:
     assert plan.privacy is not None
     rows, file = site_rows(columns, plan), folder / _RELEASE
     before = RELEASE.read(file) if file.exists() else None
-    now = release_once(before, rows.scores, rows.groups, n_groups=len(plan.groups), privacy=plan.privacy)
+    now = release_once(before, rows.scores, rows.groups.codes, n_groups=len(plan.groups), privacy=plan.privacy)
     if now is not before:
         folder.mkdir(parents=True, exist_ok=True)
         RELEASE.write(file, now)

@@ -1,4 +1,4 @@
-"""A batch of sites that answer the server's requests in one pass; a real client is a batch of one.
+"""A batch of sites that answer the server's requests in one pass; a client is a batch of one.
 
 At given prices of the global rates (Lagrange multipliers) the sites' problems are separate, so one process solves many
 of them in one vectorised pass. Each site's numbers are the same whoever else is in the batch.
@@ -25,9 +25,9 @@ from logofair.federation.exchange import GroupCounts, Refusal, Request, Sums, al
 from logofair.federation.global_side import GlobalRequirements
 from logofair.federation.plan import Members, Plan
 from logofair.federation.privacy import Release
-from logofair.federation.rows import Chances, Preparation, SiteColumns, SiteRows, site_rows
+from logofair.federation.rows import Chances, Preparation, SiteColumns, site_rows
 from logofair.fitting.pooling import Borrowed, GroupPriors
-from logofair.fitting.solving import ordered_cells, with_best
+from logofair.fitting.solving import CalibrationRows, ordered_cells, with_best
 from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import Requirements, of_places
@@ -167,7 +167,7 @@ class ClientState:
 
 @dataclass(frozen=True, eq=False)
 class ClientBatch:
-    """Rows of one client or several, and their state; every answer returns the next state.
+    """Rows of one site or several, and their state; every answer returns the next state.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class ClientBatch:
         return cls.resumed(rows, ClientState(plan, sites))
 
     @classmethod
-    def resumed(cls, rows: Sequence[SiteRows], state: ClientState) -> ClientBatch:
+    def resumed(cls, rows: Sequence[CalibrationRows], state: ClientState) -> ClientBatch:
         """The batch of rows and a state, which may come from an earlier process."""
         return cls(Preparation.of(rows, state.plan, state.sites), state)
 

@@ -44,11 +44,11 @@ SLACK = 1e-3
 
 
 class Body(Family):
-    """What leaves a client, or is passed on of it: sums over its rows, or a message of secure sums."""
+    """What leaves a site, or is passed on of it: sums over its rows, or a message of secure sums."""
 
 
 class Disclosure(NamedTuple):
-    """A field of a reply: what it tells about the client, its shape, its fixed-point step and its range.
+    """A field of a reply: what it tells about the site, its shape, its fixed-point step and its range.
 
     The shape names lengths that :meth:`Sums.shapes` has, or the request: "fits groups".
     """
@@ -67,7 +67,7 @@ def disclosed(meaning: str, shape: str, step: float, low: float = -math.inf, hig
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts(GroupTotals):
-    """The rows and expected positives per group behind a reply: one client's, or those of the roster."""
+    """The rows and expected positives per group behind a reply: one site's, or those of the roster."""
 
     sites: int = 1
 
@@ -108,42 +108,42 @@ class Request(Family):
 
 
 class Refusal(enum.Enum):
-    """Why a client does not answer, with what the server's people should do.
+    """Why a site does not answer, with what the server's people should do.
 
     Examples
     --------
     >>> Refusal.INTERNAL.value
-    'an error inside the client: its own screen says which'
+    "an error inside the site's program: its own screen says which"
     """
 
     BAD_MESSAGE = "the message is damaged or of another version: use the same version of logofair everywhere"
-    UNKNOWN_RUN = "the client does not know this run: its state folder was lost or is another's"
-    OUT_OF_TURN = "the message belongs to another round or roster than the client is in"
-    BAD_REQUEST = "the request cannot be meant: totals below the client's own, or numbers out of all range"
+    UNKNOWN_RUN = "the site does not know this run: its state folder was lost or is another's"
+    OUT_OF_TURN = "the message belongs to another round or roster than the site is in"
+    BAD_REQUEST = "the request cannot be meant: totals below the site's own, or numbers out of all range"
     OTHER_REQUEST = "another request came under a number that was already answered"
-    UNKNOWN_GROUP = "the client has rows of a group that the plan does not name"
-    NO_LABELS = "the plan needs labels, and the client has none"
-    BAD_DATA = "the client's file cannot be used: its own screen says why"
-    DISK_FULL = "the client's disk is full: make room there, and start its command again"
-    DATA_CHANGED = "the client's file is not the one it had when the run began"
-    NO_SOLUTION = "the client's own problem could not be solved exactly"
-    IMPLAUSIBLE = "the client's own check found its answer implausible, so it was not sent"
-    PLAN_REFUSED = "the client's people have not agreed to this plan: its own screen says what they want"
+    UNKNOWN_GROUP = "the site has rows of a group that the plan does not name"
+    NO_LABELS = "the plan needs labels, and the site has none"
+    BAD_DATA = "the site's file cannot be used: its own screen says why"
+    DISK_FULL = "the site's disk is full: make room there, and start its command again"
+    DATA_CHANGED = "the site's file is not the one it had when the run began"
+    NO_SOLUTION = "the site's own problem could not be solved exactly"
+    IMPLAUSIBLE = "the site's own check found its answer implausible, so it was not sent"
+    PLAN_REFUSED = "the site's people have not agreed to this plan: its own screen says what they want"
     NOT_AGREED = (
-        "the client has not agreed to go on without sites that were in the roster, or to another run on the same rows: "
+        "the site has not agreed to go on without sites that were in the roster, or to another run on the same rows: "
         "its own screen says which"
     )
-    NO_KEYS = "the client lacks the keys for secure sums"
+    NO_KEYS = "the site lacks the keys for secure sums"
     OTHER_THAN_REPLAY = (
-        "what was sent does not follow from the plan and the totals, which the client recomputed: use the same version "
+        "what was sent does not follow from the plan and the totals, which the site recomputed: use the same version "
         "of logofair everywhere, and ask nothing but what the plan says"
     )
-    UNSAFE_SUM = "the client's rules for secure sums forbid this step"
-    INTERNAL = "an error inside the client: its own screen says which"
+    UNSAFE_SUM = "the site's rules for secure sums forbid this step"
+    INTERNAL = "an error inside the site's program: its own screen says which"
 
 
 class Sums(Body):
-    """What a site replies: numbers of one client, or of several along a first axis."""
+    """What a site replies: numbers of one site, or of several along a first axis."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # of those that descend from it
     impossible: ClassVar[str] = "sent numbers that no rows can have"  # of a number out of its range
@@ -244,16 +244,11 @@ class Exchange(Family):
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # of those that descend from it
     name: ClassVar[str]  # what the exchange is counted as
-    request: Request  # what is sent to every client
-    prices: Floats | None = None  # before the totals of a roster: those worth sending then, from the roster before
+    request: Request  # what is sent to every site
 
     def take(self, total: Any, plan: Plan, sites: int) -> Exchange:
         """The next exchange, given the total of the replies of so many sites."""
         raise NotImplementedError
-
-    def warm_start(self, plan: Plan) -> Floats | None:
-        """The prices worth sending to a new roster at once."""
-        return self.prices
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,6 +269,10 @@ class AfterTotals(Exchange):
     """An exchange that knows the totals of its roster: the answers of sites are void without one of them."""
 
     totals: RosterTotals
+
+    def warm_start(self, plan: Plan) -> Floats | None:
+        """The prices worth sending to a new roster once its totals are known."""
+        return None
 
 
 def reply_form(request: Request, plan: Plan) -> tuple[type[Sums], list[tuple[int, ...]]]:
@@ -352,7 +351,7 @@ def share_limits(rates: Sequence[Rate], counts: GroupCounts, roster: GroupCounts
         defined = base > 0
         value = np.stack([rate.numerator(u, v) for u, v in corners])
         value = np.divide(value, base, out=np.zeros_like(value), where=defined)
-        # Under secure sums every client's share of a total is rounded, which shows where a group is next to empty.
+        # Under secure sums every site's share of a total is rounded, which shows where a group is next to empty.
         slack = ROUNDING * (1.0 + (counts.sites - 1) / np.maximum(base, ROUNDING))
         low[:, k], high[:, k] = value.min(axis=0) - slack, value.max(axis=0) + slack
     return low, high

@@ -106,7 +106,7 @@ class GlobalRequirements:
 
     @property
     def of_totals(self) -> Limits:
-        """The limits with combinations as those of a total over the groups, as a client's problem has them."""
+        """The limits with combinations as those of a total over the groups, as a site's problem has them."""
         over_all, limits = self.plan.over_all, self.limits
         least, most = limits.least.copy(), limits.most.copy()
         total_least, total_most = limits.total_least.copy(), limits.total_most.copy()

@@ -18,7 +18,7 @@ from logofair.columns.checks import nearest_name, positive_number, whole_number
 from logofair.costs import read_pair
 from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
-from logofair.federation.plan import Plan
+from logofair.federation.plan import Band, Plan, strictest
 from logofair.federation.privacy import check_neighbours
 from logofair.files.documents import read_bytes
 from logofair.records import SPOKEN, spoken_digest
@@ -178,33 +178,38 @@ class SiteLimits:
 
     def _about_gaps(self, plan: Plan, site: str) -> Iterator[str]:
         """Gaps that may be wider than this site allows; within a ratio shares differ by 1 less the ratio at most."""
-        shown = [band.rate for band in plan.over_all.compared] or plan.looked_at[1]
-        for where, rates, most, own in (
-            ("inside this site", plan.inside.rates, self.most_local_tolerance, self.local_tolerance),
-            ("over all sites", shown, self.most_global_tolerance, None),
+        inside = plan.requirements((site,))
+        inside = inside.only(item for item in inside.items if item.measure in ("gap", "ratio"))
+        over_all = plan.over_all.compared or tuple(map(Band, plan.looked_at[1]))
+        for where, rates, bands, most, own in (
+            (
+                "inside this site",
+                plan.inside.rates,
+                strictest(inside.holding["local"], {}),
+                self.most_local_tolerance,
+                self.local_tolerance,
+            ),
+            ("over all sites", [band.rate for band in over_all], over_all, self.most_global_tolerance, None),
         ):
+            known = {band.rate: band for band in bands}
             for rate in rates:
-                bounds: dict[str, list[float]] = {"gap": [], "ratio": []}
-                for item in plan.require:
-                    there = item.scope.is_global if where == "over all sites" else item.scope.covers(site)
-                    if there and rate in item.rates and item.measure in bounds and isinstance(item.bound, float):
-                        bounds[item.measure].append(item.bound)
-                tolerance, ratio = min(bounds["gap"], default=np.inf), max(bounds["ratio"], default=-np.inf)
+                band = known.get(rate, Band(rate))
                 if own is not None and own >= 1.0 and rate.is_share:
                     yield f"this site's own tolerance, {own:g}, allows any gap in the {rate.name}; choose one below 1"
-                if own is not None and own > tolerance:
+                if own is not None and own > band.tolerance:
                     yield (
-                        f"its tolerance {where} is {tolerance:g} ({rate.name}), and this site's own, {own:g}, is "
+                        f"its tolerance {where} is {band.tolerance:g} ({rate.name}), and this site's own, {own:g}, is "
                         "larger; only a smaller one can hold beside it"
                     )
-                tolerance = tolerance if own is None else own
-                if most is None or min(tolerance, 1.0 - ratio) <= most:
+                tolerance = band.tolerance if own is None else own
+                by_ratio = np.inf if band.ratio is None else 1.0 - band.ratio
+                if most is None or min(tolerance, by_ratio) <= most:
                     continue
                 if np.isfinite(tolerance):
                     yield f"its tolerance {where} is {tolerance:g} ({rate.name}); this site allows {most:g} at most"
-                elif np.isfinite(ratio):
+                elif band.ratio is not None:
                     yield (
-                        f"its ratio {where} is {ratio:g} ({rate.name}), so that gaps are up to {1.0 - ratio:g}; this "
+                        f"its ratio {where} is {band.ratio:g} ({rate.name}), so that gaps are up to {by_ratio:g}; this "
                         f"site allows {most:g} at most"
                     )
                 else:

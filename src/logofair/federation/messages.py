@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from logofair.federation.exchange import Body, Request
 from logofair.federation.plan import Members, Plan
-from logofair.records import decode, encode
+from logofair.records import encode, plain
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def agrees(own: Request, got: Request | None) -> bool:
     >>> agrees(request, AnswersRequest(np.ones(2), np.zeros(2), np.full((1, 2, 1), 1e-3)))
     False
     """
-    return got is not None and _nearly_equal(decode(encode(own.replayed), Request), got.replayed)
+    return got is not None and _nearly_equal(*(plain(each.replayed, lambda part: part) for each in (own, got)))
 
 
 def _nearly_equal(own: Any, got: Any) -> bool:
@@ -110,12 +110,9 @@ def _nearly_equal(own: Any, got: Any) -> bool:
         return bool(np.all(np.abs(own - got) <= _ROUNDING * np.maximum(1.0, np.abs(own))))
     if isinstance(own, float):
         return isinstance(got, float) and abs(own - got) <= _ROUNDING * max(1.0, abs(own))
-    if isinstance(own, tuple | list):
-        return isinstance(got, tuple | list) and len(own) == len(got) and all(map(_nearly_equal, own, got))
-    if isinstance(own, Mapping):
-        named = isinstance(got, Mapping) and own.keys() == got.keys()
+    if isinstance(own, list):
+        return isinstance(got, list) and len(own) == len(got) and all(map(_nearly_equal, own, got))
+    if isinstance(own, dict):
+        named = isinstance(got, dict) and own.keys() == got.keys()
         return named and all(_nearly_equal(part, got[name]) for name, part in own.items())
-    if is_dataclass(own):
-        same = type(own) is type(got)
-        return same and all(_nearly_equal(getattr(own, f.name), getattr(got, f.name)) for f in fields(own))
     return bool(type(own) is type(got) and own == got)

@@ -1,4 +1,4 @@
-"""The plan: what a consortium agrees on before any row is touched, and what every client receives first."""
+"""The plan: what a consortium agrees on before any row is touched, and what every site receives first."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class Plan:
     secure : bool
         Whether the server may see nothing but sums over 3 sites or more.
     privacy : Privacy or None
-        Differential privacy of every client's rows.
+        Differential privacy of every site's rows.
     smallest_cell : int
         A group with fewer rows than this at a site is counted in nothing that leaves the site, and takes the merged
         rule there: how the group's rows are best decided at the prices of the global requirements alone; with pooling
@@ -381,6 +381,19 @@ class Plan:
     def has_costs(self, site: str) -> bool:
         """Whether it says what errors cost at a site, or that accuracy counts at all of them."""
         return self.costs is not None or not self.site_costs or site in dict(self.site_costs)
+
+    def check_sites(self, sites: Sequence[str], absent: Sequence[str] = ()) -> None:
+        """Refuse sites that lack one that it names, or its costs; ``absent`` were expected and did not come."""
+        for where, named in (("require", self.named_sites), ("costs", [site for site, _ in self.site_costs])):
+            unknown = [site for site in named if site not in (*sites, *absent)]
+            if unknown:
+                here = f"sites are {', '.join(sites[:9])}"
+                raise InputError(f"{where}: names site {unknown[0]!r}, which is not here; {here}.")
+        without = [site for site in sites if not self.has_costs(site)]
+        if without:
+            raise InputError(
+                f"costs: has no pair for site {without[0]!r}; pass one for every site, or one for all others."
+            )
 
     def costs_at(self, sites: Sequence[str], own: tuple[float, float] | None = None) -> Costs | None:
         """What errors cost at some sites, or at all alike; ``own`` are the costs that they set themselves.
@@ -615,7 +628,7 @@ def _check_choices(plan: Plan) -> None:
         ),
         (
             secure and solver is not None and solver.step is None,
-            "solver: Algorithm 1 takes its step from the largest constant of any client, which is no sum; with secure "
+            "solver: Algorithm 1 takes its step from the largest constant of any site, which is no sum; with secure "
             "sums pass logofair.solvers.algorithm1.Algorithm1(step=...).",
         ),
         (

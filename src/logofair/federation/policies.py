@@ -15,7 +15,7 @@ from logofair.federation.exchanges.publication import wrong_in
 from logofair.federation.limits import SiteLimits
 from logofair.federation.privacy import Release, at_edges
 from logofair.federation.result import RunResult, published_pooling
-from logofair.federation.rows import SiteColumns, site_rows
+from logofair.federation.rows import SiteColumns, of_sites, site_rows
 from logofair.fitting.solution import FitWarning, cell_warnings
 from logofair.outcomes import FEW_ROWS
 from logofair.policy.info import PolicyInfo, PublishedInfo, SiteInfo
@@ -116,7 +116,7 @@ def _policy(batch: ClientBatch, number: int, result: PublishedInfo | None, note:
         without_answers = replace(state, prices=None, u=None, v=None, local_multipliers=None)
         releases = state.releases[number : number + 1]
         own = replace(without_answers, sites=(site,), releases=releases, rules=rules)
-        batch = ClientBatch.resumed([batch.preparation.rows.of_sites(number, number + 1)], own)
+        batch = ClientBatch.resumed([of_sites(batch.preparation.rows, number, number + 1)], own)
     return Policy(
         groups=plan.groups,
         sites=(site,),

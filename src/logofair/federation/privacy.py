@@ -1,9 +1,9 @@
-"""Differential privacy: a client releases one noised histogram per group, and works on that alone from then on.
+"""Differential privacy: a site releases one noised histogram per group, and works on that alone from then on.
 
 An answer of the protocol is taken at an optimum that moves with the data, so noise on answers would have to cover far
 more than one row's share. The counts of a histogram change by one row alone: noise is added there, once, and all that
-follows (totals, answers of any number of rounds, the published prices, the client's own policy) is computed from the
-noised counts. That is post-processing and spends nothing. A client stores its release, so that the same rows are never
+follows (totals, answers of any number of rounds, the published prices, the site's own policy) is computed from the
+noised counts. That is post-processing and spends nothing. A site stores its release, so that the same rows are never
 noised a second time. What is covered and what is not: ``docs/PRIVACY.md``.
 
 Bin j of B holds the chances in ``[j/B, (j+1)/B)``; the last one holds 1 as well. B is a power of two, so that every
@@ -105,7 +105,7 @@ def check_neighbours(name: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Noised counts of one client, and what they cost; nothing in it needs hiding unless it is a rehearsal."""
+    """Noised counts of one site, and what they cost; nothing in it needs hiding unless it is a rehearsal."""
 
     counts: _Counts  # (groups, bins), some of them negative
     privacy: Privacy  # what was allowed
@@ -115,7 +115,7 @@ class Release:
     mechanism: str  # how the noise was made: secretly, or for a rehearsal, which can be repeated
 
     def rows(self) -> tuple[Floats, Integers, Floats]:
-        """Chances (midpoints), group codes and weights (whole numbers from 0) that stand for the client's rows."""
+        """Chances (midpoints), group codes and weights (whole numbers from 0) that stand for the site's rows."""
         n_groups, bins = self.counts.shape
         codes = np.repeat(np.arange(n_groups, dtype=np.int32), bins)
         return np.tile(midpoints(bins), n_groups), codes, without_negatives(self.counts).ravel().astype(np.float64)
@@ -153,7 +153,7 @@ def release(
 
 @dataclass(frozen=True)
 class StoredRelease:
-    """What a client keeps on its own disk and never sends: its release, and a fingerprint of the rows behind it."""
+    """What a site keeps on its own disk and never sends: its release, and a fingerprint of the rows behind it."""
 
     release: Release
     fingerprint: str
@@ -170,7 +170,7 @@ def release_once(
 ) -> StoredRelease:
     """Release where nothing was released yet; afterwards return what was stored, or refuse.
 
-    Store the result before anything computed from it leaves the client. In any later run on the same
+    Store the result before anything computed from it leaves the site. In any later run on the same
     rows it is free; other rows, another budget, other bins or groups would need fresh noise, which spends again, and
     are refused.
     """

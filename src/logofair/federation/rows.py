@@ -15,9 +15,6 @@ from logofair.calibration.federated import ROWS_AT_ONCE, FoldedRows, GroupMaps, 
 from logofair.calibration.maps import Calibrator, log_odds
 from logofair.columns.cells import Cells
 from logofair.columns.checks import (
-    Binary,
-    Floats,
-    Integers,
     binary,
     not_empty,
     probabilities,
@@ -26,8 +23,6 @@ from logofair.columns.checks import (
     weights,
 )
 from logofair.columns.labels import Codes, encode_known
-from logofair.columns.rows import Rows
-from logofair.columns.segments import Booleans, cell_numbers
 from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
@@ -53,48 +48,27 @@ class SiteColumns:
     sample_weight: object = None
 
 
-@dataclass(frozen=True, eq=False)
-class SiteRows:
-    """The rows of a site after checking; or of several, one site after the other."""
-
-    groups: Integers
-    scores: Floats
-    labels: Binary | None
-    weights: Floats | None
-    sites: Integers  # numbered from 0
-
-    @classmethod
-    def of(cls, groups: Integers, scores: Floats, labels: Binary | None, weights: Floats | None) -> SiteRows:
-        """The rows of one site."""
-        return cls(groups, scores, labels, weights, np.zeros(groups.size, dtype=np.int32))
-
-    @classmethod
-    def joined(cls, parts: Sequence[SiteRows]) -> SiteRows:
-        """The rows of several sites, each of them of one site so far."""
-        sizes = [part.groups.size for part in parts]
-        filled = [np.ones(part.groups.size) if part.weights is None else part.weights for part in parts]
-        labels = [part.labels for part in parts if part.labels is not None]
-        return cls(
-            np.concatenate([part.groups for part in parts]),
-            np.concatenate([part.scores for part in parts]),
-            np.concatenate(labels) if len(labels) == len(parts) else None,
-            None if all(part.weights is None for part in parts) else np.concatenate(filled),
-            np.repeat(np.arange(len(parts), dtype=np.int32), sizes),
-        )
-
-    def at(self, which: Booleans | slice) -> SiteRows:
-        """Some of the rows."""
-        labels = None if self.labels is None else self.labels[which]
-        weights = None if self.weights is None else self.weights[which]
-        return SiteRows(self.groups[which], self.scores[which], labels, weights, self.sites[which])
-
-    def of_sites(self, first: int, last: int) -> SiteRows:
-        """The rows of the sites from number ``first`` up to, not with, ``last``, numbered from 0 again."""
-        some = self.at(slice(*np.searchsorted(self.sites, [first, last])))
-        return replace(some, sites=some.sites - np.int32(first))
+def joined(parts: Sequence[CalibrationRows], sites: tuple[str, ...]) -> CalibrationRows:
+    """The rows of several sites of these names, one site after the other."""
+    sizes = [part.scores.size for part in parts]
+    filled = [np.ones(part.scores.size) if part.weights is None else part.weights for part in parts]
+    labels = [part.labels for part in parts if part.labels is not None]
+    return CalibrationRows(
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate(labels) if len(labels) == len(parts) else None,
+        Codes(parts[0].groups.names, np.concatenate([part.groups.codes for part in parts])),
+        Codes(sites, np.repeat(np.arange(len(parts), dtype=np.int32), sizes)),
+        None if all(part.weights is None for part in parts) else np.concatenate(filled),
+    )
 
 
-def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
+def of_sites(rows: CalibrationRows, first: int, last: int) -> CalibrationRows:
+    """The rows of the sites from number ``first`` up to, not with, ``last``, numbered from 0 again."""
+    some = rows.at(slice(*np.searchsorted(rows.sites.codes, [first, last])))
+    return replace(some, sites=Codes(rows.sites.names[first:last], some.sites.codes - np.int32(first)))
+
+
+def site_rows(columns: SiteColumns, plan: Plan) -> CalibrationRows:
     """Check a site's columns against the plan."""
     same_order(
         sensitive_features=columns.sensitive_features,
@@ -119,7 +93,8 @@ def site_rows(columns: SiteColumns, plan: Plan) -> SiteRows:
     weight = weights(columns.sample_weight, group.size, "sample_weight")
     if weight is not None and plan.privacy is not None:
         raise InputError("sample_weight: rows cannot be weighted with differential privacy; leave it out.")
-    return SiteRows.of(group, score, label, weight)
+    sites = Codes((None,), np.zeros(group.size, dtype=np.int32))  # whose name is for the batch
+    return CalibrationRows(score, label, Codes(plan.groups, group), sites, weight)
 
 
 class Chances(NamedTuple):
@@ -133,15 +108,15 @@ class Chances(NamedTuple):
 class Preparation:
     """What each site does with its own rows before there are cells: folds, calibration, pooling, noise."""
 
-    rows: SiteRows  # those that count
+    rows: CalibrationRows  # those that count
     plan: Plan
     sites: tuple[str, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[SiteRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
+    def of(cls, parts: Sequence[CalibrationRows], plan: Plan, sites: tuple[str, ...]) -> Preparation:
         """Rows count in groups with at least the plan's smallest cell of rows at their site."""
-        rows = SiteRows.joined(parts)
-        cells = cell_numbers(rows.groups, rows.sites, len(plan.groups))
+        rows = joined(parts, sites)
+        cells = rows.cells
         there = np.bincount(cells, None if rows.weights is None else rows.weights > 0)
         stay = there[cells] >= plan.smallest_cell
         return cls(rows if plan.smallest_cell == 1 or stay.all() else rows.at(stay), plan, sites)
@@ -154,36 +129,27 @@ class Preparation:
     @cached_property
     def folded(self) -> Sequence[FoldedRows]:
         """The rows in calibration folds, the same in every exchange; some sites at a time, to bound the memory."""
-        ends = np.bincount(self.rows.sites, minlength=len(self.sites)).cumsum() * (self.plan.folds + 1)
+        ends = np.bincount(self.rows.sites.codes, minlength=len(self.sites)).cumsum() * (self.plan.folds + 1)
         bounds = np.flatnonzero(np.diff(ends // ROWS_AT_ONCE)) + 1
         folded = []
         for first, last in pairwise([0, *bounds.tolist(), len(self.sites)]):
-            own = self.rows.of_sites(first, last)
+            own = of_sites(self.rows, first, last)
             assert own.labels is not None  # which a plan that calibrates asks for
-            sites = self.sites[first:last]
-            groups = Codes(self.plan.groups, own.groups)
-            rows = Rows(own.scores, own.labels, groups, Codes(sites, own.sites), own.weights)
-            rngs = [_site_rng(self.plan, site, "folds") for site in sites]
-            folded.append(fold_rows(self.plan.calibration, rows, rngs, self.plan.folds))
+            rngs = [_site_rng(self.plan, site, "folds") for site in self.sites[first:last]]
+            folded.append(fold_rows(self.plan.calibration, own, rngs, self.plan.folds))
         return folded
 
     def pooled_rows(self, *, in_folds: bool) -> Iterator[pooling.ScoredRows]:
         """The rows of one site after the other as pooling takes them, in random folds if asked."""
         for number, site in enumerate(self.sites):
-            rows = self._for_pooling(self.rows.of_sites(number, number + 1), 1)
+            rows = _scored(of_sites(self.rows, number, number + 1))
             yield rows.in_folds(self.plan.folds, _site_rng(self.plan, site, "pooling folds")) if in_folds else rows
-
-    def _for_pooling(self, rows: SiteRows, n_sites: int) -> pooling.ScoredRows:
-        """Rows of some sites as pooling takes them."""
-        n_groups = len(self.plan.groups)
-        cells = cell_numbers(rows.groups, rows.sites, n_groups)
-        return pooling.ScoredRows(log_odds(rows.scores), cells, rows.weights, n_groups, n_sites)
 
     def borrowing(
         self, own: Chances, priors: pooling.GroupPriors, *, fill: bool = False
     ) -> tuple[Cells, pooling.Borrowed]:
         """Cells of the rows and of what they borrow, and what that is; ``fill``: cells without rows borrow one row."""
-        rows = self._for_pooling(self.rows, len(self.sites))
+        rows = _scored(self.rows)
         mass = rows.mass[-1]
         borrowed = pooling.borrow(rows, priors, np.where(mass == 0, 1.0, mass) if fill else mass)
         return cells_with_borrowed(own.rows, borrowed, own.calibrator), borrowed
@@ -193,14 +159,12 @@ class Preparation:
         privacy, groups = self.plan.privacy, len(self.plan.groups)
         if privacy is None or made:
             return made
-        own = (self.rows.of_sites(site, site + 1) for site in range(len(self.sites)))
-        return tuple(release(rows.scores, rows.groups, n_groups=groups, privacy=privacy) for rows in own)
+        own = (of_sites(self.rows, site, site + 1) for site in range(len(self.sites)))
+        return tuple(release(rows.scores, rows.groups.codes, n_groups=groups, privacy=privacy) for rows in own)
 
     def chances(self, maps: GroupMaps | None, made: tuple[Release, ...]) -> Chances:
         """The rows with their chances: the scores themselves, cross-fitted ones, or those of noised histograms."""
-        plan, own = self.plan, self.rows if self.plan.privacy is None else self.noised(made)
-        groups, sites = Codes(plan.groups, own.groups), Codes(self.sites, own.sites)
-        rows = CalibrationRows(own.scores, own.labels, groups, sites, own.weights)
+        plan, rows = self.plan, self.rows if self.plan.privacy is None else self.noised(made)
         if plan.privacy is not None or plan.calibration == "none":
             return Chances(rows, Calibrator("none", len(plan.groups), len(self.sites), None))
         if maps is None:
@@ -210,10 +174,18 @@ class Preparation:
         eta, order = np.concatenate([fit.eta for fit in fits]), rows.order()
         return Chances(with_chances(rows, calibrator, order, partial(np.take, eta, order.rows)), calibrator)
 
-    def noised(self, made: tuple[Release, ...]) -> SiteRows:
+    def noised(self, made: tuple[Release, ...]) -> CalibrationRows:
         """The sites' noised histograms as rows: one per bin, weighted by its count."""
-        tables = (each.rows() for each in made)
-        return SiteRows.joined([SiteRows.of(codes, middle, None, counts) for middle, codes, counts in tables])
+        parts = []
+        for middle, codes, counts in (each.rows() for each in made):
+            groups, sites = Codes(self.plan.groups, codes), Codes((None,), 0 * codes)
+            parts.append(CalibrationRows(middle, None, groups, sites, counts))
+        return joined(parts, self.sites)
+
+
+def _scored(rows: CalibrationRows) -> pooling.ScoredRows:
+    """Rows as pooling takes them."""
+    return pooling.ScoredRows(log_odds(rows.scores), rows.cells, rows.weights, *rows.shape)
 
 
 def _site_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:

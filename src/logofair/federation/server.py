@@ -55,6 +55,7 @@ class Server:
     excluded: tuple[ExcludedSite, ...] = ()
     exchanges: Mapping[str, int] | None = None  # so far, by purpose
     done: bool = False
+    prices: Floats | None = None  # worth sending once the totals of this roster are known, from the roster before
     history: bytes = b""  # fingerprint of all requests and totals of this roster before the request under way
 
     @classmethod
@@ -63,16 +64,7 @@ class Server:
         names = tuple(sorted(sites))
         if len(set(names)) != len(names):
             raise InputError("sites: some name occurs twice; give every site a name of its own.")
-        for where, named in (("require", plan.named_sites), ("costs", tuple(site for site, _ in plan.site_costs))):
-            unknown = [site for site in named if site not in (*names, *absent)]
-            if unknown:
-                here = f"sites are {', '.join(names[:9])}"
-                raise InputError(f"{where}: names site {unknown[0]!r}, which is not here; {here}.")
-        without = [site for site in names if not plan.has_costs(site)]
-        if without:
-            raise InputError(
-                f"costs: has no pair for site {without[0]!r}; pass one for every site, or one for all others."
-            )
+        plan.check_sites(names, absent)
         if plan.secure and len(names) > _MOST_SECURE_SITES:
             raise InputError(
                 f"sites: {len(names)} with secure sums, which take at most {_MOST_SECURE_SITES}, since each site "
@@ -102,7 +94,8 @@ class Server:
         if isinstance(self.phase, PublishExchange):
             return replace(counted, done=True)
         self._check_rows(total)
-        phase = self.phase.take(total, self.plan, len(self.sites))
+        phase = replace(self.phase, prices=self.prices) if isinstance(self.phase, TotalsExchange) else self.phase
+        phase = phase.take(total, self.plan, len(self.sites))
         history = next_history(self.request_history, total)
         return replace(counted, phase=phase, number=self.number + 1, history=history)
 
@@ -166,15 +159,16 @@ class Server:
         left = tuple(site for site in self.sites if site not in reasons)
         after = replace(self, sites=left, excluded=self.excluded + gone)
         _check_quorum(self.plan, left, gone)
+        prices = phase.warm_start(self.plan) if isinstance(phase, AfterTotals) else self.prices
         if isinstance(phase, AfterTotals) and totals is not None:  # those who are left go on from their totals
             after._check_rows(totals)
             request = TotalsRequest(phase.totals.maps, phase.totals.priors)
-            phase = TotalsExchange(request, phase.warm_start(self.plan)).take(totals, self.plan, len(left))
+            phase = TotalsExchange(request, prices).take(totals, self.plan, len(left))
         elif isinstance(phase, ContributorsExchange):  # the marks of those who are left
             return after, True
         else:
-            phase = first_exchange(self.plan, left, phase.warm_start(self.plan))
-        void = replace(after.counted(self.phase.name), phase=phase)
+            phase = first_exchange(self.plan, left)
+        void = replace(after.counted(self.phase.name), phase=phase, prices=prices)
         return void.begun(self.roster + 1, self.number + 1), False
 
     def reopened(self, reasons: Mapping[str, str]) -> Server:

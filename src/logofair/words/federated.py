@@ -82,9 +82,8 @@ def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple
     yield (
         "Published",
         "To every site and to whom the server's people choose: requirements, "
-        f"{'names' if plan.secure else 'number'} of the sites, names of those that dropped out, rows of each group "
-        f"over all of them, expected {plan.objective} and its bound, gaps over all"
-        f"{', the rates that are limited over all' if not plan.over_all.only_tolerances else ''}, prices"
+        f"{'names' if plan.secure else 'number'} of the sites, names of those that dropped out, rows and rates of each "
+        f"group over all of them, expected {plan.objective} and its bound, prices"
         f"{', scores of each group over all' if plan.pooling != 'none' else ''}. This site's policy stays here.",
     )
 

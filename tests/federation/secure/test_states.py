@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 import logofair.federation.secure as secure
-from logofair.errors import InputError
+from logofair.errors import InputError, SecureRefusalError
+from logofair.federation.secure import primitives
 from logofair.records import encode
 from support.secure_sites import STEP, Federation, public, signing, some_values
 
@@ -30,17 +31,17 @@ def test_shares_asked_for_again_are_the_same_and_for_other_keys_refused():
     client, material = federation.clients["site-0"].shares(keys)
     assert client.shares(keys) == (client, material)
     fewer = {site: key for site, key in keys.items() if site != "site-3"}
-    with pytest.raises(secure.SecureRefusalError, match="other_request"):
+    with pytest.raises(SecureRefusalError, match="other_request"):
         client.shares(fewer)
 
 
 def test_neither_contribution_nor_unmasking_comes_before_its_turn():
     federation = Federation(3)
     client = federation.clients["site-0"]
-    with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
+    with pytest.raises(SecureRefusalError, match="out_of_order"):
         client.masked(1, b"", {}, np.array([1.0]), np.array([STEP]), signing("site-0"))
     for act in (lambda: client.confirm(1, {}, signing("site-0")), lambda: client.unmask(1, {})):
-        with pytest.raises(secure.SecureRefusalError, match="out_of_order"):
+        with pytest.raises(SecureRefusalError, match="out_of_order"):
             act()
     with pytest.raises(InputError, match="the server is at stage 'keys', not 'ready'"):
         federation.server.begin_sum(b"", np.array([STEP]))
@@ -70,8 +71,8 @@ def test_printing_a_client_shows_no_secret():
 def test_keys_in_openssh_form_are_read():
     key = signing("site-0")
     pem = key.private_bytes(*OPENSSH, serialization.NoEncryption())
-    assert secure.public_line(secure.signing_key(pem)) == public("site-0")
-    assert secure.public_key(f"{public('site-0')} someone@somewhere\n".encode()) == public("site-0")
+    assert primitives.public_line(primitives.signing_key(pem)) == public("site-0")
+    assert primitives.public_key(f"{public('site-0')} someone@somewhere\n".encode()) == public("site-0")
 
 
 def test_other_keys_are_refused_in_one_sentence():
@@ -79,14 +80,14 @@ def test_other_keys_are_refused_in_one_sentence():
     smaller = ec.generate_private_key(ec.SECP256R1())
     for key in (other, smaller):
         with pytest.raises(InputError, match=r"^k: is a key of another kind than ECDSA P-384"):
-            secure.signing_key(key.private_bytes(*OPENSSH, serialization.NoEncryption()), "k")
+            primitives.signing_key(key.private_bytes(*OPENSSH, serialization.NoEncryption()), "k")
         line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
         with pytest.raises(InputError, match=r"^k\.pub: is no public key of kind ECDSA P-384"):
-            secure.public_key(line, "k.pub")
+            primitives.public_key(line, "k.pub")
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
     locked = signing("site-0").private_bytes(*form, serialization.BestAvailableEncryption(b"word"))
     with pytest.raises(InputError, match=r"^k: is no private key that can be read without a password"):
-        secure.signing_key(locked, "k")
+        primitives.signing_key(locked, "k")
     with pytest.raises(InputError, match=r"^key of site-1: is no public key"):
         secure.SecureClient.start(
             "r", "site-0", ("site-0", "site-1", "site-2"), signing("site-0"), {"site-1": "", "site-2": ""}

@@ -19,16 +19,11 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_ssh_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_ssh_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from logofair.errors import InputError
+from logofair.federation.secure.primitives import new_signing_key, private_text, public_line
 
 _DAYS = 365
 _LOOPBACK = ("localhost", "127.0.0.1")
@@ -83,10 +78,9 @@ def make_authority(folder: Path, hosts: Iterable[str] = (), *, days: int = _DAYS
 def make_site_key(folder: Path, name: str) -> tuple[Path, Path]:
     """Make the key of one site: ``NAME`` stays at the site, ``NAME.pub`` goes to the server."""
     private, public = folder / checked_site_name(name), folder / f"{name}.pub"
-    key = ec.generate_private_key(ec.SECP384R1())
-    line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-    _write({private: secret, public: line + b" " + name.encode() + b"\n"}, secret=(private,))
+    key = new_signing_key()
+    line = f"{public_line(key)} {name}\n"
+    _write({private: private_text(key).encode(), public: line.encode()}, secret=(private,))
     return private, public
 
 
@@ -111,11 +105,11 @@ def check_site_key(key: Path) -> None:
             f"--key: {key} is no elliptic-curve key in OpenSSH format without a passphrase; make one with logofair "
             "federate keys site."
         )
-    public, beside = (
-        found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH),
-        key.with_name(f"{key.name}.pub"),
-    )
-    if beside.is_file() and beside.read_bytes().split()[:2] != public.split():
+    beside = key.with_name(f"{key.name}.pub")
+    if (
+        beside.is_file()
+        and beside.read_text(encoding="utf-8", errors="replace").split()[:2] != public_line(found).split()
+    ):
         raise InputError(f"--key: {key} is not the private key of {beside}, which the server has; find the right one.")
 
 

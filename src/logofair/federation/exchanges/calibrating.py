@@ -10,7 +10,7 @@ import numpy as np
 from logofair.calibration.federated import Levels, Points, calibration_counts, calibration_sums, placed
 from logofair.calibration.fits import LEAST_ROWS, PARTS, clipped_counts, summed_as
 from logofair.columns.checks import Floats
-from logofair.columns.segments import Booleans, cell_numbers
+from logofair.columns.segments import Booleans
 from logofair.errors import RunError
 from logofair.federation.batch import ClientBatch
 from logofair.federation.exchange import (
@@ -42,20 +42,18 @@ _ROW_LEVELS = np.array([0.0, 1.0, 10.0, 50.0, 125.0, 167.0, 250.0])
 _LARGEST_FEATURE = 14.0
 
 
-def first_exchange(
-    plan: Plan, sites: Sequence[str], prices: Floats | None = None, enough_sites: Booleans | None = None
-) -> Exchange:
-    """Where a roster of these sites begins; ``prices`` are worth sending once totals are known.
+def first_exchange(plan: Plan, sites: Sequence[str], enough_sites: Booleans | None = None) -> Exchange:
+    """Where a roster of these sites begins.
 
     ``enough_sites``, under secure sums, says which groups enough sites contribute to, once that was counted.
     """
     if plan.secure and enough_sites is None:
-        return ContributorsExchange(ContributorsRequest(tuple(sites)), prices)
+        return ContributorsExchange(ContributorsRequest(tuple(sites)))
     if plan.calibration == "none":
-        return after_calibration(plan, TotalsExchange(TotalsRequest(), prices))
+        return after_calibration(plan, TotalsExchange(TotalsRequest()))
     if enough_sites is None:
         enough_sites = np.ones(len(plan.groups), dtype=bool)
-    return GroupRowsExchange(GroupRowsRequest(), enough_sites, prices)
+    return GroupRowsExchange(GroupRowsRequest(), enough_sites)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +98,7 @@ class Contributors(Sums):
 
 @dataclass(frozen=True, eq=False)
 class ContributorsRequest(Request):
-    """The first of secure sums: to which of the numbers to come the client contributes."""
+    """The first of secure sums: to which of the numbers to come the site contributes."""
 
     reply = Contributors
     sites: tuple[str, ...]  # of the roster, in the order in which replies have them
@@ -115,7 +113,7 @@ class ContributorsRequest(Request):
         prepared, plan, noised = batch.preparation, batch.state.plan, batch.state.plan.privacy is not None
         releases, shape = prepared.releases(batch.state.releases), prepared.shape
         rows = prepared.noised(releases) if noised else prepared.rows
-        cells = cell_numbers(rows.groups, rows.sites, len(plan.groups))
+        cells = rows.cells
         # A row of little weight is less than a person: with such rows alone a site would hide nobody's numbers.
         counted = np.ones(cells.size) if rows.weights is None else rows.weights if noised else rows.weights.clip(max=1)
         chances = rows.scores if rows.labels is None or plan.calibration == "none" else rows.labels
@@ -142,7 +140,6 @@ class ContributorsExchange(Exchange):
     """Secure sums: how many sites contribute to each number to come, since a sum of few is next to one site's."""
 
     request: ContributorsRequest
-    prices: Floats | None = None
     name = "contributors"
 
     def take(self, total: Contributors, plan: Plan, sites: int) -> Exchange:
@@ -170,7 +167,7 @@ class ContributorsExchange(Exchange):
                 f"people, and a total of fewer than {_FEWEST_CONTRIBUTORS} could be one site's; drop the group's rows "
                 "and agree on a plan without it, or run without secure sums."
             )
-        return first_exchange(plan, self.request.sites, self.prices, (folds > PARTS).any(axis=1))
+        return first_exchange(plan, self.request.sites, (folds > PARTS).any(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +206,7 @@ class GroupRowsRequest(Request):
         """Rows up to what is enough, and what they weigh."""
         rows, shape = batch.preparation.rows, batch.preparation.shape
         weights = np.ones(rows.scores.size) if rows.weights is None else rows.weights
-        cells = cell_numbers(rows.groups, rows.sites, shape[1])
+        cells = rows.cells
         number, mass = (
             np.bincount(cells, each, shape[0] * shape[1]).reshape(shape).astype(np.float64)
             for each in (weights > 0, weights)
@@ -228,7 +225,6 @@ class GroupRowsExchange(Exchange):
 
     request: GroupRowsRequest
     enough_sites: Booleans  # whether enough sites contribute to every fold of each label, (groups,)
-    prices: Floats | None = None
     name = "calibration"
 
     def take(self, total: GroupRows, plan: Plan, sites: int) -> Exchange:
@@ -240,7 +236,7 @@ class GroupRowsExchange(Exchange):
         if sites > 1:
             places = summed_as(total.rows, float(total.everybody[0]), self.enough_sites)
         levels = Levels.start(plan.calibration, places, folds=plan.folds, most_rounds=most, **precision)
-        return CurvatureExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass, self.prices)
+        return CurvatureExchange(FoldCountsRequest(**vars(levels.request)), levels, total.mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +316,6 @@ class CurvatureExchange(Exchange):
     request: Request  # for curvature, at first for fold counts too
     levels: Levels
     mass: Floats  # weight of the rows of each group
-    prices: Floats | None = None
     name = "calibration"
 
     def take(self, total: Curvature, plan: Plan, sites: int) -> Exchange:
@@ -328,5 +323,5 @@ class CurvatureExchange(Exchange):
         levels = self.levels.count(total.counts) if isinstance(total, FoldCounts) else self.levels
         levels = levels.take(total.sums)
         if levels.done:
-            return after_calibration(plan, TotalsExchange(TotalsRequest(levels.published), self.prices))
+            return after_calibration(plan, TotalsExchange(TotalsRequest(levels.published)))
         return replace(self, request=CurvatureRequest(**vars(levels.request)), levels=levels)

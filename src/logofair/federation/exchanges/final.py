@@ -43,14 +43,14 @@ _EXCESS = 1e3
 
 @dataclass(frozen=True, eq=False)
 class FinalFigures(Sums):
-    """Measured on the policy the client has stored: the certificate rests on this, not on a solver's word."""
+    """Measured on the policy the site has stored: the certificate rests on this, not on a solver's word."""
 
     gain: Floats = disclosed(
         "accuracy above rejecting everybody, or cost saved, as a share of all rows", "1", OF_SHARES
     )
     shares: Floats = disclosed("its share of each group's global rates", "groups rates", OF_SHARES)
     exceeding: Floats = disclosed(
-        "1 where the stored policy misses a requirement inside the client, else 0", "1", OF_SHARES
+        "1 where the stored policy misses a requirement inside the site, else 0", "1", OF_SHARES
     )
     combinations: Floats = disclosed(
         "its part of each rate of everyone, or difference of rates, that is limited over all", "combinations", OF_SHARES
@@ -126,7 +126,7 @@ class FinalRequest(Request):
 
 @dataclass(frozen=True, eq=False)
 class FinalExchange(AfterTotals):
-    """The weights of the mixture go out; every client stores its policy and measures it."""
+    """The weights of the mixture go out; every site stores its policy and measures it."""
 
     request: FinalRequest
     totals: RosterTotals
@@ -175,7 +175,7 @@ def measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
 def _merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
     """The rules of cells without rows, where nothing can be required: one for each group.
 
-    Where errors do not cost the same at all sites, one for each cell. A rule is what a client that requires nothing
+    Where errors do not cost the same at all sites, one for each cell. A rule is what a site that requires nothing
     inside answers to the prices that are mixed: at each of them a threshold on the chance. Where they are more than a
     stored rule has room for, the heaviest stand for all.
     """
@@ -225,7 +225,7 @@ def _held_rules(
     """The rules, with those of cells without rows held to the local requirements as far as their rows are expected.
 
     ``expected`` are the cells with their group's scores at all sites where there are no rows. The rules of the other
-    cells stay as they are, and those of the client's other groups say between which limits a rate has to lie.
+    cells stay as they are, and those of the site's other groups say between which limits a rate has to lie.
     """
     full = replace(problem, cells=expected)
     u, v = (each.reshape(problem.shape) for each in evaluate(expected, rules))
@@ -238,12 +238,12 @@ def _held_rules(
     if not moved.size:
         return rules
     gains = [weight * np.stack(full.priced_gain(each)) for each, weight in zip(prices, weights, strict=True)]
-    for client, group in moved:
-        held = counts[client, group] & (np.isfinite(low[client, group]) | np.isfinite(high[client, group]))
-        rate = np.stack([each[client, group, held] for each in full.local])
-        limits = low[client, group, held], high[client, group, held]
-        cell = client * problem.shape[1] + group
-        u[client, group], v[client, group] = _best_within(expected, cell, sum(gains)[:, client, group], rate, *limits)
+    for site, group in moved:
+        held = counts[site, group] & (np.isfinite(low[site, group]) | np.isfinite(high[site, group]))
+        rate = np.stack([each[site, group, held] for each in full.local])
+        limits = low[site, group, held], high[site, group, held]
+        cell = site * problem.shape[1] + group
+        u[site, group], v[site, group] = _best_within(expected, cell, sum(gains)[:, site, group], rate, *limits)
     found = reduce(expected, u.ravel(), v.ravel(), selection_only=selection_only)
     which = np.arange(empty.size)
     which[moved @ [problem.shape[1], 1]] += empty.size

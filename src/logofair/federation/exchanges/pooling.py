@@ -84,10 +84,6 @@ class PoolingExchange(Exchange):
         """As the step says."""
         return self.request.followed(total, self.after, plan, sites)
 
-    def warm_start(self, plan: Plan) -> Floats | None:
-        """What was told to the totals."""
-        return self.after.prices
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreMoments(Sums, pooling.ScoreMoments):
@@ -98,7 +94,7 @@ class ScoreMoments(Sums, pooling.ScoreMoments):
     counts: Floats = disclosed("how many rows of equal weight that is worth", "fits groups", OF_ROWS, 0)
     odds: Floats = disclosed("sum of the scores' log-odds in each group", "fits groups", OF_ROWS)
     squares: Floats = disclosed(
-        "squared distances of these from the client's mean of the group", "fits groups", OF_ROWS, 0
+        "squared distances of these from the site's mean of the group", "fits groups", OF_ROWS, 0
     )
     freedom: Floats = disclosed("weight of each group less that of one row", "fits groups", OF_ROWS, 0)
     small_cells: Floats = disclosed("how many of its groups have fewer than 20,000 rows", "1", OF_ROWS, 0)
@@ -174,7 +170,7 @@ class ScoreMomentsRequest(PoolingRequest):
 
 @dataclass(frozen=True, eq=False)
 class ShiftMoments(Sums):
-    """The second step of pooling: how far the client lies from the others, and its groups from there."""
+    """The second step of pooling: how far the site lies from the others, and its groups from there."""
 
     impossible = "sent shifts that no rows can have"
     sums: Floats = disclosed(
@@ -197,7 +193,7 @@ class ShiftMoments(Sums):
 
 @dataclass(frozen=True, eq=False)
 class ShiftMomentsRequest(PoolingRequest):
-    """How far the client and its cells lie from this reference."""
+    """How far the site and its cells lie from this reference."""
 
     reply: ClassVar[type[Sums]] = ShiftMoments
     step = 2
@@ -220,11 +216,11 @@ class ShiftMomentsRequest(PoolingRequest):
 
 @dataclass(frozen=True, eq=False)
 class FoldHistograms(Sums):
-    """The third step of pooling: what the client would give to each kind of prior without one fold."""
+    """The third step of pooling: what the site would give to each kind of prior without one fold."""
 
     impossible = "sent histograms that its rows cannot have"
     mass: Floats = disclosed(
-        "weight of the scores of each group, unmoved or moved back by the client's shifts, in about 128 bins that "
+        "weight of the scores of each group, unmoved or moved back by the site's shifts, in about 128 bins that "
         "hold about as many rows of all sites each",
         "kinds folds groups bins",
         OF_CHANCES,
@@ -242,7 +238,7 @@ class FoldHistograms(Sums):
 
 @dataclass(frozen=True, eq=False)
 class FoldHistogramsRequest(ShiftMomentsRequest):
-    """What the client gives to each candidate prior, its shifts drawn in by these variances."""
+    """What the site gives to each candidate prior, its shifts drawn in by these variances."""
 
     reply: ClassVar[type[Sums]] = FoldHistograms
     step = 3
@@ -270,7 +266,7 @@ class FoldHistogramsRequest(ShiftMomentsRequest):
 
 @dataclass(frozen=True, eq=False)
 class CandidateErrors(Sums, pooling.CandidateErrors):
-    """The fourth step of pooling: how badly each candidate foretells the client's held-out rates."""
+    """The fourth step of pooling: how badly each candidate foretells the site's held-out rates."""
 
     impossible = "sent errors of held-out rates that no rows can have"
     excess: Floats = disclosed(
@@ -291,7 +287,7 @@ class CandidateErrors(Sums, pooling.CandidateErrors):
 
 @dataclass(frozen=True, eq=False)
 class CandidateErrorsRequest(FoldHistogramsRequest):
-    """How badly these candidate priors foretell the client's held-out rates."""
+    """How badly these candidate priors foretell the site's held-out rates."""
 
     reply = CandidateErrors
     step = 4
@@ -312,7 +308,7 @@ class CandidateErrorsRequest(FoldHistogramsRequest):
 
 @dataclass(frozen=True, eq=False)
 class PriorSums(Sums, pooling.PriorSums):
-    """The last step of pooling: what the client gives to the prior of each group."""
+    """The last step of pooling: what the site gives to the prior of each group."""
 
     impossible = "sent a prior that its rows cannot have"
     mass: Floats = disclosed(
@@ -337,7 +333,7 @@ class PriorSums(Sums, pooling.PriorSums):
 
 @dataclass(frozen=True, eq=False)
 class PriorRequest(PoolingRequest):
-    """What the client gives to the prior that was chosen."""
+    """What the site gives to the prior that was chosen."""
 
     reply = PriorSums
     step = 5

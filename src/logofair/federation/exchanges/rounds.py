@@ -130,7 +130,7 @@ class TotalsRequest(Request):
 
 @dataclass(frozen=True, eq=False)
 class TotalsExchange(Exchange):
-    """Rows and expected positives of the roster; ``prices`` were sent to a roster before this one."""
+    """Rows and expected positives of the roster; a roster before it may have ended with ``prices`` worth sending."""
 
     request: TotalsRequest
     prices: Floats | None = None
@@ -201,7 +201,7 @@ class Answers(Sums):
         "accuracy above rejecting everybody, or cost saved, as a share of all rows", "answers", OF_SHARES
     )
     shares: Floats = disclosed("its share of each group's global rates", "answers groups rates", OF_SHARES)
-    bound: Floats = disclosed("dual value: no rule of the client is worth more", "answers", OF_SHARES)
+    bound: Floats = disclosed("dual value: no rule of the site is worth more", "answers", OF_SHARES)
     combinations: Floats = disclosed(
         "its part of each rate of everyone, or difference of rates, that is limited over all",
         "answers combinations",
@@ -356,17 +356,17 @@ class Smoothness(Sums):
     impossible = "sent smoothness constants that no rows can have"
     # Coefficients of rates are at most 1e5, since a rate of fewer than 1 in 100,000 counts as undefined.
     constant: Floats = disclosed(
-        "smoothness constants of the client's dual, global and local", "2", OF_SHARES, low=0, high=1e14
+        "smoothness constants of the site's dual, global and local", "2", OF_SHARES, low=0, high=1e14
     )
 
     def total(self) -> Self:
-        """The largest of any client."""
+        """The largest of any site."""
         return type(self)(constant=np.max(self.constant, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class SmoothnessRequest(Request):
-    """The smoothness constants of the client's dual."""
+    """The smoothness constants of the site's dual."""
 
     reply = Smoothness
     mass: Floats
@@ -462,7 +462,7 @@ class StepsExchange(AfterTotals):
 
 @dataclass(frozen=True, eq=False)
 class BoundExchange(AfterTotals):
-    """The end of Algorithm 1: every client's exact answer to the final multipliers, and the bound they prove."""
+    """The end of Algorithm 1: every site's exact answer to the final multipliers, and the bound they prove."""
 
     request: AnswersRequest
     totals: RosterTotals

@@ -19,39 +19,20 @@ What this protects against, and what not, is written in ``docs/THREATS.md``. Nee
 
 from __future__ import annotations
 
-from logofair.errors import GarbledTotalError, SecureRefusalError, SumError
 from logofair.federation.secure.client import SecureClient
-from logofair.federation.secure.messages import Confirmed, Contributed, Keys, Masked, Material, Relay, Roster, Unmasked
-from logofair.federation.secure.primitives import (
-    SecureRefusal,
-    SigningKey,
-    key_fingerprint,
-    new_signing_key,
-    public_key,
-    public_line,
-    signing_key,
-)
+from logofair.federation.secure.messages import Keys, Masked, Relay, Roster
+from logofair.federation.secure.primitives import SecureRefusal, key_fingerprint, new_signing_key, public_line
 from logofair.federation.secure.server import SecureServer
 
 __all__ = [
-    "Confirmed",
-    "Contributed",
-    "GarbledTotalError",
     "Keys",
     "Masked",
-    "Material",
     "Relay",
     "Roster",
     "SecureClient",
     "SecureRefusal",
-    "SecureRefusalError",
     "SecureServer",
-    "SigningKey",
-    "SumError",
-    "Unmasked",
     "key_fingerprint",
     "new_signing_key",
-    "public_key",
     "public_line",
-    "signing_key",
 ]

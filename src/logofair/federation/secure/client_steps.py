@@ -244,7 +244,7 @@ def _own_vector(client: Client, message: RequestMessage, steps: Floats, sites: i
 def _check_range(batch: ClientBatch, sites: int) -> None:
     """Refuse rows that weigh more than the totals of the plan can hold, before anything is sent of them."""
     rows = batch.preparation.rows
-    weight = np.array([float(rows.groups.size if rows.weights is None else rows.weights.sum())])
+    weight = np.array([float(rows.scores.size if rows.weights is None else rows.weights.sum())])
     if not fits_sum(weight, np.full(weight.size, OF_CHANCES), sites):
         raise RefusedError(
             Refusal.BAD_DATA,

@@ -122,10 +122,7 @@ def check_signature(line: str, words: bytes, signed: bytes) -> None:
 
 
 def new_signing_key() -> SigningKey:
-    """Make a long-term key for a site, of the kind ``ssh-keygen -t ecdsa -b 384`` makes.
-
-    For trials in memory; a real site reads its own from a file.
-    """
+    """Make a long-term key for a site, of the kind ``ssh-keygen -t ecdsa -b 384`` makes."""
     return ec.generate_private_key(ec.SECP384R1())
 
 

@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,26 +100,17 @@ plan_options = together(
     click.option("--run", metavar="NAME", help="Name of the run: letters, digits, - and _.  [default: random]"),
 )
 
-# What each option says about a plan: a stored plan is compared with a new command line by these.
-_IN_PLAN: dict[str, tuple[str, Callable[[Plan], Any]]] = {
-    "groups": ("--groups", lambda plan: plan.groups),
-    "notion": ("--notion", lambda plan: (plan.looked_at, {item.rates for item in plan.require})),
-    "local_tolerance": ("--local", lambda plan: set(plan.inside.required)),
-    "global_tolerance": ("--global", lambda plan: set(plan.require) - set(plan.inside.required)),
-    "require": ("--require", lambda plan: set(plan.require)),
-    "costs": ("--costs", lambda plan: (plan.costs, plan.site_costs)),
-    "calibration": ("--calibration", lambda plan: plan.calibration),
-    "pooling": ("--pooling", lambda plan: plan.pooling),
-    "optimality_gap": ("--optimality-gap", lambda plan: plan.optimality_gap),
-    "solver": ("--solver", lambda plan: plan.solver),
-    "secure": ("--secure", lambda plan: plan.secure),
-    "epsilon": ("--epsilon", lambda plan: plan.privacy and plan.privacy.epsilon),
-    "delta": ("--delta", lambda plan: plan.privacy and plan.privacy.delta),
-    "smallest_cell": ("--smallest-cell", lambda plan: plan.smallest_cell),
-    "quorum": ("--quorum", lambda plan: plan.quorum),
-    "random_state": ("--seed", lambda plan: plan.random_state),
-    "run": ("--run", lambda plan: plan.run),
+# A stored plan is compared with a new command line by what each option says about it: the field of its name, or this.
+_IN_PLAN: dict[str, Callable[[Plan], Any]] = {
+    "notion": lambda plan: (plan.looked_at, {item.rates for item in plan.require}),
+    "local_tolerance": lambda plan: set(plan.inside.required),
+    "global_tolerance": lambda plan: set(plan.require) - set(plan.inside.required),
+    "require": lambda plan: set(plan.require),
+    "costs": lambda plan: (plan.costs, plan.site_costs),
+    "epsilon": lambda plan: plan.privacy and plan.privacy.epsilon,
+    "delta": lambda plan: plan.privacy and plan.privacy.delta,
 }
+_OPTIONS = {"local_tolerance": "--local", "global_tolerance": "--global", "random_state": "--seed"}
 
 
 def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
@@ -148,8 +140,10 @@ def planned(options: Mapping[str, Any], groups: Sequence[Label] = ()) -> Plan:
 def _check_same(options: Mapping[str, Any], plan: Plan, where: object) -> None:
     """Raise unless what a command line says of the plan is what a stored plan says."""
     new = planned(options, plan.groups)
-    for name, (option, value_in) in _IN_PLAN.items():
-        if _is_given(options.get(name)) and value_in(new) != value_in(plan):
+    for name in (name for name, value in options.items() if _is_given(value)):
+        said_in = _IN_PLAN.get(name, attrgetter(name))
+        if said_in(new) != said_in(plan):
+            option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
             raise InputError(
                 f"{option}: differs from the plan of run {plan.run} in {where}; leave it out to go on with that run, "
                 "or use another --folder."
@@ -196,13 +190,11 @@ def _check_enough(plan: Plan, run_options: RunOptions) -> None:
     coming = len(run_options.sites) or run_options.count
     if coming < plan.quorum:
         raise InputError(f"--sites: {coming} are expected, but the run needs {plan.quorum} (--quorum); name more.")
-    for option, named in (("--require", plan.named_sites), ("--costs", [site for site, _ in plan.site_costs])):
-        strangers = [site for site in named if run_options.sites and site not in run_options.sites]
-        if strangers:
-            raise InputError(f"{option}: names site {strangers[0]!r}, which is not among --sites; correct one of them.")
-    without = next((site for site in run_options.sites if not plan.has_costs(site)), None)
-    if without is not None:
-        raise InputError(f"--costs: has no pair for site {without!r}; add one for it, or one for all others.")
+    if run_options.sites:
+        try:
+            plan.check_sites(run_options.sites)
+        except InputError as error:
+            raise InputError(f"--{error}") from None
 
 
 def _check_roster(
