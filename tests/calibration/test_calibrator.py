@@ -41,7 +41,7 @@ class Data:
 
     def fit(self, method: str, weights: Array | None = None, strength: float = 20.0) -> Calibrator:
         sample = rows_of(
-            self.scores, self.labels, self.groups, self.sites, weights, shape=(self.n_groups, self.n_sites)
+            self.scores, self.labels, self.groups, self.sites, weights, shape=(self.n_sites, self.n_groups)
         )
         return fit_calibrator(sample, method, strength)
 

@@ -40,7 +40,7 @@ def drawn(n: int = 600, *, seed: int = 0, n_groups: int = 2, n_sites: int = 3, w
     shift = rng.normal(0.0, width, (n_groups, n_sites))
     labels = rng.random(n) < expit(0.5 * logit(scores) + shift[groups, sites])
     codes = (groups.astype(np.int32), sites.astype(np.int32))
-    return rows_of(scores, labels.astype(float), *codes, shape=(n_groups, n_sites))
+    return rows_of(scores, labels.astype(float), *codes, shape=(n_sites, n_groups))
 
 
 def fit(sample: Rows, method: str = "beta", seed: int = 0) -> CrossFit:
@@ -89,7 +89,7 @@ def test_the_rows_of_small_sites_lie_in_all_folds() -> None:
 def test_sites_of_as_many_rows_as_folds_do_not_put_a_group_into_one_fold() -> None:
     groups, sites = np.tile([0, 0, 0, 0, 1], 200).astype(np.int32), np.repeat(np.arange(200), 5).astype(np.int32)
     scores = np.random.default_rng(0).random(1000)
-    fold = folds_of(rows_of(scores, np.zeros(1000), groups, sites, shape=(2, 200)))
+    fold = folds_of(rows_of(scores, np.zeros(1000), groups, sites, shape=(200, 2)))
     assert np.all(np.abs(np.bincount(fold[groups == 1], minlength=5) - 40) < 4 * np.sqrt(200 * 0.2 * 0.8))
     assert np.ptp(np.bincount(fold, minlength=5)) <= 1
 
@@ -97,7 +97,7 @@ def test_sites_of_as_many_rows_as_folds_do_not_put_a_group_into_one_fold() -> No
 def test_cells_of_one_row_are_spread_over_all_folds() -> None:
     sample = drawn(1000, n_groups=1, n_sites=1)
     lonely = rows_of(
-        sample.scores, sample.labels, sample.groups.codes, np.arange(1000, dtype=np.int32), shape=(1, 1000)
+        sample.scores, sample.labels, sample.groups.codes, np.arange(1000, dtype=np.int32), shape=(1000, 1)
     )
     assert np.bincount(folds_of(lonely)).tolist() == [200] * 5
 
@@ -316,7 +316,7 @@ def coin_flips(seed: int) -> Rows:
     rng = np.random.default_rng(seed)
     groups, sites = np.tile(np.arange(2), 500), np.repeat(np.arange(5), 200)
     labels = rng.integers(0, 2, 1000).astype(float)
-    return rows_of(rng.random(1000), labels, groups.astype(np.int32), sites.astype(np.int32), shape=(2, 5))
+    return rows_of(rng.random(1000), labels, groups.astype(np.int32), sites.astype(np.int32), shape=(5, 2))
 
 
 def assert_no_better_than_coins(right: list[float]) -> None:

@@ -42,7 +42,7 @@ LAST_DIGIT = 1e-18
 
 def counted(site: FoldedRows) -> Array:
     """Its counts where every group stands for itself."""
-    return calibration_counts(site, np.arange(site.sample.shape[0]))
+    return calibration_counts(site, np.arange(site.sample.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Federation:
                 np.concatenate([part.groups.codes for part in parts]),
                 np.repeat(np.arange(len(parts), dtype=np.int32), [part.scores.size for part in parts]),
                 np.concatenate([p.weights for p in parts if p.weights is not None]) if weighted else None,
-                shape=(self.n_groups, len(parts)),
+                shape=(len(parts), self.n_groups),
             )
             return fit_calibrator(sample, self.method)
 
@@ -147,7 +147,7 @@ def dealt(
     folds: int = 5,
     seed: int = 0,
 ) -> FoldedRows:
-    sample = rows_of(scores, labels, groups, np.zeros_like(groups), weights, shape=(n_groups, 1))
+    sample = rows_of(scores, labels, groups, np.zeros_like(groups), weights, shape=(1, n_groups))
     return fold_rows(method, sample, [np.random.default_rng(seed)], folds)
 
 
@@ -326,7 +326,7 @@ def test_sums_and_counts_add_up_over_sites(method: str, seed: int, weighted: boo
     columns = (np.concatenate(column)[order] for column in zip(*parts, strict=True))
     weights = np.concatenate([one.sample.weights, other.sample.weights])[order] if weighted else None
     fold = np.concatenate([one.fold, other.fold])[order]
-    sample = rows_of(*columns, weights, shape=(2, 1))
+    sample = rows_of(*columns, weights, shape=(1, 2))
     both = FoldedRows(method, 5, sample, fold, order, RowOrder.of(sample.scores, sample.cells, 2))
     points = Levels.start(method, np.arange(2)).request
     separate = calibration_sums(one, points) + calibration_sums(other, points)
@@ -348,7 +348,7 @@ def test_sites_dealt_together_have_to_the_last_digit_what_each_has_alone(
     sites = np.repeat(np.arange(6, dtype=np.int32), [each.scores.size for each in samples])
     weights = np.concatenate([each.weights for each in samples]) if weighted else None
     rngs = [np.random.default_rng(number) for number in range(6)]
-    together = fold_rows(method, rows_of(scores, labels, groups, sites, weights, shape=(3, 6)), rngs)
+    together = fold_rows(method, rows_of(scores, labels, groups, sites, weights, shape=(6, 3)), rngs)
     points = Levels.start(method, np.arange(3)).request
     assert np.array_equal(
         counted(together),
@@ -389,7 +389,7 @@ def test_folds_are_dealt_as_in_the_central_cross_fit_and_the_same_every_time() -
     rng = np.random.default_rng(0)
     scores, labels = rng.random(57), rng.integers(0, 2, 57).astype(float)
     groups = rng.integers(0, 2, 57).astype(np.int32)
-    sample = rows_of(scores, labels, groups, np.zeros_like(groups), shape=(2, 1))
+    sample = rows_of(scores, labels, groups, np.zeros_like(groups), shape=(1, 2))
     by_score = RowOrder.of(scores, sample.cells, int(np.prod(sample.shape)))
     expected = np.empty(57, dtype=np.int16)
     expected[by_score.rows] = assign_folds(by_score, 5, np.random.default_rng(9))

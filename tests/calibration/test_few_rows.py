@@ -31,7 +31,7 @@ def drawn(sizes, *, sites=4, seed=0):
     labels = (rng.random(groups.size) < chances).astype(float)
     scores = np.clip(chances ** (1.0 + 0.4 * groups), 1e-6, 1 - 1e-6)
     where = rng.integers(0, sites, groups.size).astype(np.int32)
-    return rows_of(scores, labels, groups, where, shape=(len(sizes), sites))
+    return rows_of(scores, labels, groups, where, shape=(sites, len(sizes)))
 
 
 def of_levels(calibrator):

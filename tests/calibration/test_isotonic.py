@@ -59,7 +59,7 @@ def test_a_map_is_the_blend_of_its_own_curve_and_its_parents() -> None:
     # on the group.
     scores, labels, codes = np.array([0.2, 0.8]), np.array([0.0, 1.0]), np.zeros(2, dtype=np.int32)
     columns = (np.tile(scores, 2), np.tile(labels, 2), np.tile(codes, 2), np.repeat(np.array([0, 1], np.int32), 2))
-    calibrator = fit_calibrator(rows_of(*columns, shape=(1, 3)), "isotonic", strength=6.0)
+    calibrator = fit_calibrator(rows_of(*columns, shape=(3, 1)), "isotonic", strength=6.0)
     everyone = 4 / 5 * labels + 1 / 5 * scores
     group = 2 / 5 * labels + 3 / 5 * everyone
     cell = 1 / 4 * labels + 3 / 4 * group
@@ -75,7 +75,7 @@ def test_between_knots_a_curve_is_linear_and_outside_them_constant() -> None:
     scores = rng.uniform(0.2, 0.9, n)
     labels = (rng.random(n) < scores).astype(float)
     # Strength 0: the cell's own curve and nothing else.
-    calibrator = fit_calibrator(rows_of(scores, labels, groups, sites, shape=(3, 5)), "isotonic", strength=0.0)
+    calibrator = fit_calibrator(rows_of(scores, labels, groups, sites, shape=(5, 3)), "isotonic", strength=0.0)
     fresh = rng.random(n)
     eta = calibrator(fresh, groups, sites)
     for cell in range(15):

@@ -16,5 +16,5 @@ def numbered(codes: Any, count: int) -> Codes:
 
 
 def rows_of(scores: Any, labels: Any, groups: Any, sites: Any, weights: Any = None, *, shape: tuple[int, int]) -> Rows:
-    """Rows of groups and sites by number; ``shape`` says how many there are."""
-    return Rows(scores, labels, numbered(groups, shape[0]), numbered(sites, shape[1]), weights)
+    """Rows of groups and sites by number; ``shape`` says how many sites there are, and groups."""
+    return Rows(scores, labels, numbered(groups, shape[1]), numbered(sites, shape[0]), weights)

@@ -64,7 +64,7 @@ def _arranged_fits(
     those that serve ``to_compare`` strengths alone are fitted less precisely.
     """
     folds = 1 + int(max(fold.max(initial=0), without.max()))
-    units, rows = Units(*sample.shape), order.rows
+    units, rows = Units.in_rows(sample), order.rows
     narrow = narrowest(max(rows.size, units.n_cells * folds))
     cells: npt.NDArray[Any] = np.repeat(np.arange(units.n_cells, dtype=narrow), np.diff(order.starts))
     if sample.weights is not None and not sample.weights.all():
@@ -150,7 +150,7 @@ def cross_fit(
     ``strengths`` of the cells' prior are in rising order; of several, a local search from the middle one takes that of
     the least held-out log-loss.
     """
-    rows, units = sample.scores.size, Units(*sample.shape)
+    rows, units = sample.scores.size, Units.in_rows(sample)
     n_cells, people = units.n_cells, sample.people
     if people is not None:
         order = sample.order()

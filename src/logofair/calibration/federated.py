@@ -80,7 +80,7 @@ class FoldedRows:
     @property
     def units(self) -> Units:
         """What has a map of its own."""
-        return Units(*self.sample.shape)
+        return Units.in_rows(self.sample)
 
     @cached_property
     def runs(self) -> FoldRuns:
@@ -100,7 +100,7 @@ def fold_rows(method: str, sample: Rows, rngs: Sequence[np.random.Generator], fo
     """
     by_score = sample.order()
     fold = assign_folds(by_score, folds, *rngs)
-    together = grouped(by_score.cells * folds + fold, Units(*sample.shape).n_cells * folds)
+    together = grouped(by_score.cells * folds + fold, Units.in_rows(sample).n_cells * folds)
     order = by_score.rows[together]
     return FoldedRows(method, folds, sample.at(order), fold[together], order, by_score)
 

@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from logofair import records
 from logofair.columns.checks import Binary, Floats, Integers, whole_number
+from logofair.columns.rows import Rows
 from logofair.columns.segments import Indices, RowOrder, cell_numbers, pieces_in_threads, pool_starts, run_means
 from logofair.errors import InputError
 from logofair.records import checked
@@ -41,6 +42,11 @@ class Units:
 
     n_groups: int
     n_sites: int
+
+    @classmethod
+    def in_rows(cls, rows: Rows) -> Units:
+        """Those of some rows."""
+        return cls(len(rows.groups.names), len(rows.sites.names))
 
     @property
     def n_cells(self) -> int:

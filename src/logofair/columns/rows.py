@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -38,8 +39,8 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many groups there are, and sites."""
-        return len(self.groups.names), len(self.sites.names)
+        """How many sites there are, and groups."""
+        return len(self.sites.names), len(self.groups.names)
 
     @property
     def cells(self) -> Integers:
@@ -48,7 +49,7 @@ class Rows:
 
     def order(self) -> RowOrder:
         """The rows by cell and score."""
-        return RowOrder.of(self.scores, self.cells, self.shape[0] * self.shape[1])
+        return RowOrder.of(self.scores, self.cells, math.prod(self.shape))
 
     @cached_property
     def people(self) -> Codes | None:

@@ -171,7 +171,7 @@ def _solved(
     rows: CalibrationRows, sight: Sight, requirements: Requirements, basis: str
 ) -> tuple[Problem, BlindRows, Indices, BlindOptimum]:
     """The problem of rows whose scores are calibrated, the rows in the order of their sites, and their optimum."""
-    n_groups, n_sites = len(rows.groups.names), len(rows.sites.names)
+    n_sites, n_groups = rows.shape
     cells = _cells(rows, sight, basis)
     order = np.argsort(rows.sites.codes, kind="stable")
     seen, chances, site = np.asfortranarray(sight.seen[order]), rows.scores[order], rows.sites.codes[order]

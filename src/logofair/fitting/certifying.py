@@ -109,7 +109,7 @@ def split_rows(prepared: Prepared, requirements: Requirements, settings: FitSett
     # A stream of its own: the folds of the calibration are drawn from the number alone.
     rng = np.random.default_rng([settings.random_state, 1])
     if rows.people is not None:
-        n_cells = len(rows.groups.names) * len(rows.sites.names)
+        n_cells = math.prod(rows.shape)
         chooses = (
             assign_folds_by_person(rows.people.codes, rows.cells, n_cells, _PARTS, rng) < _PARTS_FOR_CHOICE[method]
         )

@@ -210,9 +210,9 @@ class Prepared:
 def prepare(rows: CalibrationRows, settings: FitSettings) -> Prepared:
     """Calibrate checked rows, let small cells borrow, and order all into cells."""
     pooling = settings.pooling
-    n_sites, n_groups = shape = len(rows.sites.names), len(rows.groups.names)
+    n_sites, n_groups = rows.shape
     # Where nobody needs to borrow there is nothing to choose: cells have rows enough, or are their groups.
-    alone = not cells_may_borrow(pooling, rows.cells, rows.weights, shape)
+    alone = not cells_may_borrow(pooling, rows.cells, rows.weights, rows.shape)
     rows, fitted, folds = calibrate(rows, settings, alone=alone)
     borrowed: Borrowed | None = None
     choice = Choice()
@@ -241,7 +241,7 @@ def calibrate(rows: CalibrationRows, settings: FitSettings, *, alone: bool) -> t
     ``alone`` says that no cell may borrow.
     """
     folds = min(_FOLDS, max(2, rows.scores.size))  # more folds than rows leave one row out each
-    fitted = CrossFit(Calibrator("none", *rows.shape, None))
+    fitted = CrossFit(Calibrator("none", rows.shape[1], rows.shape[0], None))
     if settings.calibration != "none":
         rows = rows.copied()  # chances out of fold are made anew when they are asked for
         strengths = (STRENGTH,) if alone and settings.pooling != "none" else STRENGTHS[settings.pooling]
@@ -294,7 +294,7 @@ def ordered_cells(rows: CalibrationRows, basis: str) -> Cells:
     Their value is their chance or their label, as the basis says; with basis "scores" it is the calibrated score
     itself, for what follows from scores and rules alone.
     """
-    n_groups, made = len(rows.groups.names), rows.calibration
+    made, (n_sites, n_groups) = rows.calibration, rows.shape
     labels = rows.labels if basis == "labels" else None
     if made is None:
         return build_cells(
@@ -302,7 +302,7 @@ def ordered_cells(rows: CalibrationRows, basis: str) -> Cells:
             rows.groups.codes,
             rows.sites.codes,
             n_groups=n_groups,
-            n_sites=len(rows.sites.names),
+            n_sites=n_sites,
             values=labels,
             weights=rows.weights,
             rising=labels is None,
@@ -316,7 +316,7 @@ def ordered_cells(rows: CalibrationRows, basis: str) -> Cells:
 
 def cells_with_borrowed(rows: CalibrationRows, borrowed: Borrowed, calibrator: Calibrator) -> Cells:
     """Cells of the rows and of what each cell borrows, all read by the cell's own calibrator."""
-    made, n_groups, n_sites = rows.calibration, len(rows.groups.names), len(rows.sites.names)
+    made, (n_sites, n_groups) = rows.calibration, rows.shape
     order = rows.order() if made is None else made.order
     scores = rows.scores[order.rows] if made is None else made.scores
     own = borrowed.counts.ravel()[order.cells]

@@ -335,11 +335,8 @@ class _Search:
         They are told from numbers of people and from the rows that choose, before anybody looks at how the others are
         decided on.
         """
-        rows, part = (
-            self.prepared.rows,
-            solve_prepared(self.split.part, self.required(self.notion, None, None), self.settings),
-        )
-        shape = len(self.prepared.rows.sites.names), len(rows.groups.names)
+        rows, shape = self.prepared.rows, self.prepared.rows.shape
+        part = solve_prepared(self.split.part, self.required(self.notion, None, None), self.settings)
         errors = held_out_errors((1.0 - self.confidence) / _TRIES, len(self.notion.rates) * (shape[0] + 1))
         counts, shares = [], []
         for rate in self.notion.rates:

@@ -108,8 +108,7 @@ class MeasuredRows:
 
     def audit(self, rule: Mixtures) -> Audit:
         """Accuracy, rates and gaps of a rule, in expectation over its coins."""
-        rows = self.rows
-        shape = (len(rows.sites.names), len(rows.groups.names))
+        rows, shape = self.rows, self.rows.shape
         mass = self.cells.mass.reshape(shape)
         u, v = (share.reshape(shape) for share in evaluate(self.cells, rule))
         v = np.zeros_like(v) if rows.labels is None else v
