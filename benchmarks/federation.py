@@ -105,9 +105,9 @@ def messages_of(
     return {
         "rounds": result.rounds,
         "exchanges": dict(result.exchanges),
-        "bytes_out": sum(p.bytes_out for _, p in steps),
-        "bytes_back": sum(p.bytes_back for _, p in steps),
-        "largest": max(max(p.bytes_out, p.bytes_back) for _, p in steps),
+        "bytes_out": sum(event.values["bytes_out"] for _, event in steps),
+        "bytes_back": sum(event.values["bytes_back"] for _, event in steps),
+        "largest": max(max(event.values["bytes_out"], event.values["bytes_back"]) for _, event in steps),
         "optimality_gap": result.certificate.optimality_gap,
         "violation": result.violation,
         "accuracy": result.accuracy,
