@@ -14,6 +14,7 @@ test: lint types imports examples tests
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.studio
 
 # Other libraries' own calls for a requirement beside ours.
 bench-required: $(VENV)/.bench

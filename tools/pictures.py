@@ -1,11 +1,14 @@
-"""Make the pictures of docs/images: python tools/pictures.py [promise] [frontier] [report].
+"""Make the pictures of docs/images: python tools/pictures.py [promise] [frontier] [report] [studio].
 
 ``promise.png`` is drawn from the run of ``logofair demo``; ``frontier.png`` and ``report.png`` are what Chromium shows
-of the files that the commands of docs/start/own-file.md write.
+of the files that the commands of docs/start/own-file.md write. ``studio.png`` and its like are the live page's.
 """
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
 import sys
 import tempfile
 from contextlib import chdir
@@ -98,7 +101,41 @@ def _shown(command: str, file: str, part: str | None) -> None:
         browser.close()
 
 
-PICTURES = {"promise": promise, "frontier": frontier, "report": report}
+def studio() -> None:
+    """The live page of its example: as it opens, with requirements that conflict, and with a threshold set by hand."""
+    from playwright.sync_api import sync_playwright
+
+    words = [sys.executable, "-m", "logofair", "studio", "--no-browser", "--seed", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
+        assert server.stdout is not None
+        (address,) = re.findall(r"http\S+", server.stdout.readline())
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(address)
+
+        def photograph(name: str, **where: Any) -> None:
+            page.wait_for_timeout(4000)  # the frontier follows the figures
+            page.screenshot(path=str(IMAGES / f"{name}.png"), timeout=300_000, **where)
+
+        photograph("studio")
+        slider = page.get_by_label("Male: accepted from", exact=True)
+        slider.evaluate("input => { input.value = 0.4; input.dispatchEvent(new Event('input')); }")
+        page.locator(".told p").wait_for()
+        page.locator("section.site").scroll_into_view_if_needed()
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        photograph("studio-hand")
+        box = page.get_by_label("Or type a sentence")
+        for sentence in ("selection rate >= 0.3 overall", "accepted <= 0.2 overall"):
+            box.fill(sentence)
+            box.press("Enter")
+            page.wait_for_timeout(3000)
+        page.evaluate("scrollTo(0, 0)")
+        photograph("studio-conflict", clip={"x": 0, "y": 0, "width": 1280, "height": 400})
+        browser.close()
+        server.send_signal(signal.SIGINT)
+
+
+PICTURES = {"promise": promise, "frontier": frontier, "report": report, "studio": studio}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PICTURES:

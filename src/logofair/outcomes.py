@@ -7,10 +7,10 @@ expectation; on *test rows* it is measured, with an interval; for *new rows* it 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from logofair.requirement import Requirement
 
 if TYPE_CHECKING:
     import polars
+
+_Figure = TypeVar("_Figure", float, Floats)
 
 MET, EXCEEDED, UNCLEAR, NOT_MEASURED = "met", "exceeded", "unclear", "not measured"
 CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS = "calibration rows", "test rows", "new rows"
@@ -99,7 +101,7 @@ class Outcome(Result):
         """What is left before the limit; negative: by how much it is exceeded. None where undefined."""
         if self.after is None or self.limit is None:
             return None
-        return float(room(self.requirement.relation, np.array(self.limit), np.array(self.after)))
+        return room(self.requirement.relation, self.limit, self.after)
 
     @property
     def too_small(self) -> bool:
@@ -174,6 +176,9 @@ class Outcomes(Sequence[Outcome], Result):
     def __len__(self) -> int:
         return len(self.entries)
 
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self.entries)
+
     @overload
     def __getitem__(self, index: int) -> Outcome: ...
     @overload
@@ -190,9 +195,10 @@ class Outcomes(Sequence[Outcome], Result):
 
     def where(self, **wanted: object) -> Outcomes:
         """Those that have these values, such as ``where(basis="test rows", site="Oslo")``; site None: over all."""
-        return Outcomes(
-            tuple(each for each in self.entries if all(getattr(each, name) == value for name, value in wanted.items()))
-        )
+        kept: Sequence[Outcome] = self.entries
+        for name, value in wanted.items():
+            kept = [each for each in kept if getattr(each, name) == value]
+        return Outcomes(tuple(kept))
 
     @cached_property
     def requirements(self) -> tuple[Requirement, ...]:
@@ -271,11 +277,11 @@ def by_urgency(states: npt.NDArray[Any], left: Floats, rows: npt.NDArray[Any]) -
     return np.lexsort((np.where(np.isnan(left), np.inf, left), rank))
 
 
-def room(relation: str, limit: Floats, found: Floats) -> Floats:
+def room(relation: str, limit: _Figure, found: _Figure) -> _Figure:
     """What is left before a limit; negative: by how much it is exceeded."""
     if relation == "=":
-        return np.asarray(-np.abs(found - limit))
-    return np.asarray(limit - found if relation == "<=" else found - limit)
+        return -abs(found - limit)
+    return limit - found if relation == "<=" else found - limit
 
 
 def states_of(relation: str, limit: Floats, low: Floats, high: Floats) -> npt.NDArray[np.object_]:

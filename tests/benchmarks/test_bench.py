@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from benchmarks import __main__ as command
-from benchmarks import frontiers, goals, measurements, memory, peers, scaling, stages
+from benchmarks import frontiers, goals, measurements, memory, peers, scaling, stages, studio
 from logofair.progress import no_progress
 
 pytestmark = pytest.mark.tool
@@ -172,3 +172,12 @@ def test_json_is_what_was_measured(monkeypatch):
     done = CliRunner().invoke(command.bench, ["--json"])
     assert done.exit_code == 0
     assert json.loads(done.stdout)["fit"][0]["multiple"] == 3.0
+
+
+def test_the_studio_is_asked_settings_that_differ_and_every_answer_is_timed():
+    session, first = studio.session_of(SMALL)
+    assert first > 0
+    assert len({str(setting) for setting in studio.settings()}) > 40
+    times = studio.answer_times(session)
+    assert times.shape == (50, 2)
+    assert (times > 0).all()

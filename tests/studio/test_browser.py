@@ -97,6 +97,15 @@ def settled(page):
     return page
 
 
+def box_of(page, selector):
+    """Where something is, once it is drawn and no longer drawn anew."""
+    for _ in range(400):
+        if (found := page.locator(selector).first.bounding_box()) is not None:
+            return found
+        page.wait_for_timeout(50)
+    raise AssertionError(selector)
+
+
 def state(page):
     return json.loads(page.evaluate("decodeURIComponent(location.hash.slice(1))"))
 
@@ -189,8 +198,8 @@ def test_a_sentence_is_typed_and_a_wrong_one_is_explained_and_taken_back(open_pa
 def test_the_point_of_the_frontier_is_dragged(open_page, address):
     page = settled(open_page(address))
     page.wait_for_selector(".frontier .way")
-    box = page.locator(".frontier svg").bounding_box()
-    now = page.locator(".now-point").bounding_box()
+    box = box_of(page, ".frontier svg")
+    now = box_of(page, ".now-point")
     page.mouse.move(now["x"] + now["width"] / 2, now["y"] + now["height"] / 2)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 60, steps=4)
@@ -202,7 +211,7 @@ def test_the_point_of_the_frontier_is_dragged(open_page, address):
 
 def test_a_threshold_is_dragged_and_the_page_says_what_that_costs_and_who_pays(open_page, address):
     page = settled(open_page(address))
-    grip = page.locator("section.site .grip").first.bounding_box()
+    grip = box_of(page, "section.site .grip")
     page.mouse.move(grip["x"] + 9, grip["y"] + 20)
     page.mouse.down()
     page.mouse.move(grip["x"] + 200, grip["y"] + 20, steps=3)

@@ -31,7 +31,6 @@ from logofair.words.limits import (
     conflict_lines,
     figure,
     least_changes,
-    limit,
     prices,
     shown_outcomes,
     subject,
@@ -134,9 +133,10 @@ def _start(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
         "people": people(size) + (f", {counted(len(session.sites), word)}" if several else ""),
         "tested": f"Tested on {tested:,} others." if tested else "",
         "site_word": word,
+        "all": Places(word, several).all(),
         "accepted": about.accepted,
         "sites": names(session.sites),
-        "site": str(session.sites[int(np.argmax(session.people))]),
+        "site": session.largest_site,
         "groups": names(session.groups),
         "notions": [{"name": each.name, "shown": notion_words(each)} for each in notions],
         "rows": size,
@@ -176,7 +176,7 @@ def shown(session: Session, found: Found, wish: Wish) -> dict[str, Any]:
         "measure": solution.certificate.objective,
         "optimality_gap": solution.certificate.optimality_gap,
         "outcomes": [each.as_dict() for each in outcomes if each.site is None and _enough(each)],
-        "series": _series(judged, outcomes, places),
+        "series": _series(judged, outcomes),
         "compared": compared_lines(found.compared, judged, changed.get(""), FEWEST),
         "changed": changed,
         "accepted": accepted_shares(found.compared.second)[0].tolist(),
@@ -194,37 +194,28 @@ def _enough(each: Outcome) -> bool:
     return each.rows is None or each.rows >= FEWEST
 
 
-def _series(judged: Outcomes, outcomes: Outcomes, places: Places) -> list[dict[str, Any]]:
+def _series(judged: Outcomes, outcomes: Outcomes) -> list[dict[str, Any]]:
     """For every requirement its places, before and after, with interval, limit and, beside tested rows, the fit's."""
-    fitted = {(each.requirement, each.site): each for each in outcomes.where(basis=CALIBRATION_ROWS)}
     found: dict[str, dict[str, Any]] = {}
-    for each in judged:
-        kind = "" if each.requirement.measure == "gap" else str(each.requirement)
-        key = kind or f"{each.requirement.measure} {' '.join(rate.name for rate in each.requirement.rates)}"
-        if key not in found:
-            found[key] = {
-                "subject": capitalised(subject(replace(each, rate=None))),
-                "unit": unit_of(each),
-                "scale": 1.0 if unit_of(each) == "" else 100.0,
-                "relation": each.requirement.relation,
-                "tested": each.basis != CALIBRATION_ROWS,
-                "rows": [],
-            }
-        line: dict[str, Any] = {
-            "site": None if each.site is None else str(each.site),
-            "name": places.name(each),
-            "limit": each.limit,
-            "small": each.too_small,
-            "state": each.state,
-            "words": "too few people",
-            "limit_words": limit(each),
-        }
-        if _enough(each):
-            line |= {name: getattr(each, name) for name in ("before", "after", "low", "high", "rows")}
-            line["words"] = f"{figure(each, each.before)} -> {figure(each, each.after)}"
-            beside = fitted.get((each.requirement, each.site))
-            line["fit"] = None if beside is None or each.basis == CALIBRATION_ROWS else beside.after
-        found[key]["rows"].append(line)
+    for requirement in judged.requirements:
+        here = judged.where(requirement=requirement)
+        tested, unit, first = here[0].basis != CALIBRATION_ROWS, unit_of(here[0]), replace(here[0], rate=None)
+        fitted: dict[Any, Outcome] = {}
+        if tested:
+            fitted = {each.site: each for each in outcomes.where(basis=CALIBRATION_ROWS, requirement=requirement)}
+        # All limits on the same gap are drawn together, inside sites and over all.
+        key = subject(first) if requirement.measure == "gap" else str(requirement)
+        about = {"subject": capitalised(subject(first)), "unit": unit, "scale": 100.0 if unit else 1.0}
+        about |= {"relation": requirement.relation, "tested": tested}
+        lines = found.setdefault(key, about | {"rows": []})["rows"]
+        for each in here:
+            line: dict[str, Any] = {"site": None if each.site is None else str(each.site), "limit": each.limit}
+            line |= {"small": each.too_small, "state": each.state, "words": "too few people"}
+            if _enough(each):
+                line |= {name: getattr(each, name) for name in ("before", "after", "low", "high", "rows")}
+                line["words"] = f"{figure(each, each.before)} -> {figure(each, each.after)}"
+                line["fit"] = fitted[each.site].after if each.site in fitted else None
+            lines.append(line)
     return list(found.values())
 
 
@@ -385,8 +376,8 @@ def commands(session: Session, setting: Setting) -> dict[str, str]:
         options += [f"--{name}", "none" if limit_ is None else _number(limit_)]
     for text in setting.require:
         options += ["--require", text]
-    pairs = setting.costs if isinstance(setting.costs, dict) else {"": setting.costs} if setting.costs else {}
-    for site, pair in pairs.items():
+    costs = setting.costs or {}
+    for site, pair in (costs if isinstance(costs, dict) else {"": costs}).items():
         options += ["--costs", f"{site}{'=' if site else ''}{','.join(map(_number, pair))}"]
     if setting.confidence is not None:
         options += ["--confidence", _number(setting.confidence)]

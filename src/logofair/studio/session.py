@@ -164,9 +164,9 @@ class Session:
         return self._sites.names
 
     @property
-    def people(self) -> Any:
-        """How many rows every site has."""
-        return np.bincount(self._sites.codes, minlength=len(self.sites))
+    def largest_site(self) -> str:
+        """The name of the site with the most rows."""
+        return str(self.sites[int(np.bincount(self._sites.codes).argmax())])
 
     # ------------------------------------------------------------ what a setting asks for
 

@@ -12,7 +12,7 @@ from logofair.notions import Notion
 from logofair.outcomes import Outcomes
 from logofair.solvers.certificate import Certificate
 from logofair.words.answers import accepted_shares, base_rates_differ
-from logofair.words.limits import Places, figure, limit, limit_words, subject, unit_of
+from logofair.words.limits import Places, figure, limit, subject, unit_of
 from logofair.words.phrases import NOTHING, counted, group_name, in_objective, listed, name_of, points, short_number
 
 _NO_LOSS = 5e-6  # of accuracy or cost, which no page would show
@@ -77,7 +77,7 @@ def by_hand_sentence(best: Certificate, made: Certificate, exceeded: Outcomes, p
         return f"Your rule is {amount}{limits or ' and keeps every limit'}."
     return (
         f"Your rule is {amount} and exceeds {counted(len(exceeded), 'limit')}: the {subject(first)}{places.at(first)} "
-        f"would be {limit_words(first, first.after)}, your limit is {limit(first)}."
+        f"would be {f'{figure(first, first.after)} {unit_of(first)}'.strip()}, your limit is {limit(first)}."
     )
 
 

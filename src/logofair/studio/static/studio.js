@@ -143,6 +143,7 @@ class Studio {
     }
     this.data = begun;
     this.several = begun.sites.length > 1;
+    this.named = new Map(begun.sites.map((each) => [each.name, each.shown]));
     this.setting = begun.setting;
     this.site = begun.site;
     this.restore();
@@ -354,6 +355,7 @@ class Studio {
     if (this.lost) shown.push("The studio has been ended or cannot be reached: this is its last answer. Start it again, or reload.");
     if (this.trouble) shown.push(this.trouble);
     for (const each of this.answer?.warnings ?? []) if (!conflict) shown.push(each);
+    this.pill.parentNode.classList.toggle("past", Boolean(conflict));
     show(this.alerts, conflict && h("div", { class: "conflict" },
       h("p", {}, h("b", {}, conflict.conflict), " What you see is the last answer. The least change that resolves it:"),
       h("div", { class: "row" }, conflict.changes.map((each) =>
@@ -533,7 +535,7 @@ class Places {
     if (own) {
       const room = (each) => (each.after == null || each.limit == null ? 9 : (own.relation === ">=" ? each.after - each.limit : each.limit - each.after));
       const rank = (each) => [each.site == null ? -1 : each.small && each.state !== "exceeded" ? 5 : GRAVEST.indexOf(each.state), room(each)];
-      this.rows = own.rows.map((each) => [rank(each), each]).sort(([a], [b]) => a[0] - b[0] || a[1] - b[1]).map(([, each]) => each);
+      this.rows = own.rows.map((each) => [rank(each), { ...each, name: each.site == null ? page.data.all : page.named.get(each.site) ?? each.site }]).sort(([a], [b]) => a[0] - b[0] || a[1] - b[1]).map(([, each]) => each);
       const shown = this.rows.filter((each) => !each.small);
       const values = (shown.length ? shown : this.rows).flatMap((each) => [each.before, each.after, each.limit, each.high, each.low])
         .filter((each) => each != null).sort((a, b) => a - b);
@@ -599,7 +601,7 @@ class Places {
       h("th", { scope: "row" }, name),
       h("td", { "aria-hidden": "true" }, s("svg", { width: this.wide, height: ROW, viewBox: `0 0 ${this.wide} ${ROW}` }, parts)),
       h("td", { class: "figures" }, each.words.replace("->", "→")),
-      h("td", { class: "unseen" }, each.limit_words), h("td", { class: "unseen" }, each.small ? `${each.state}, too few people` : each.state),
+      h("td", { class: "unseen" }, each.limit == null ? "none" : short(each.limit * this.own.scale)), h("td", { class: "unseen" }, each.small ? `${each.state}, too few people` : each.state),
       broad && h("td", { class: "soft", title: "people who change side" }, changed == null ? "–" : `${count(changed)} ⇄`));
   }
 
