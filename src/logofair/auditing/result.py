@@ -91,9 +91,8 @@ class Undefined(Result):
 class Side:
     """The rates of one side, local or global: ``values[rate, site, group]``, NaN if undefined, and their gaps.
 
-    Only rates that rest on ``fewest`` rows or more have a value. Lower limits are corrected for ``comparisons``. The
-    noise floor is that of ``like``, where given, another rule on the same rows: it hardly depends on the rule, and is
-    the most expensive figure where many rules are measured.
+    Lower limits are corrected for ``comparisons``. The noise floor is that of ``like``, where given, another rule on
+    the same rows: it hardly depends on the rule, and is the most expensive figure where many rules are measured.
     """
 
     rates: tuple[Rate, ...]
@@ -102,7 +101,6 @@ class Side:
     tally: Tally
     values: Floats
     comparisons: int
-    fewest: int = 1
     like: Side | None = None
 
     @classmethod
@@ -154,7 +152,7 @@ class Side:
     def large(self) -> Side:
         """The side without small cells: rates that rest on :data:`FEW_ROWS` rows or more."""
         values = np.where(self.rows >= FEW_ROWS, self.values, np.nan)
-        return replace(self, values=values, fewest=FEW_ROWS, like=None if self.like is None else self.like.large)
+        return replace(self, values=values, like=None if self.like is None else self.like.large)
 
     @cached_property
     def headline(self) -> Side:
