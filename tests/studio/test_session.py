@@ -10,7 +10,8 @@ import pytest
 
 import logofair
 from logofair.errors import InputError
-from logofair.studio.session import Setting, Threshold
+from logofair.requirement import Requirement
+from logofair.studio.session import Session, Setting, Threshold
 from support.studio import START, columns, session
 
 SETTINGS = [
@@ -154,3 +155,19 @@ def test_what_cannot_be_required_is_one_sentence(setting, words):
 def test_without_a_random_state_one_is_drawn_and_stated():
     made = [type(session())(columns(), {}, START).random_state for _ in range(2)]
     assert made[0] != made[1]
+
+
+def test_the_notion_compares_the_groups_of_one_of_several_attributes_by_a_sentence():
+    try:
+        Requirement.parse("selection rate gap by sex <= 0.02 overall")
+    except InputError:
+        pytest.skip("fit takes one sensitive attribute")
+    rows = columns()
+    race = np.random.default_rng(5).choice(["left", "right"], rows["scores"].size)
+    rows["sensitive_features"] = {"sex": rows["sensitive_features"], "race": race}
+    live = Session(rows, {}, START, 0)
+    setting = Setting(local=None, overall=0.02, by="sex")
+    sentence = "selection rate gap by sex <= 0.02 overall"
+    assert [str(item) for item in live.arguments(setting)["require"]] == [sentence]
+    cold = logofair.fit(**rows, require=[sentence], random_state=0)
+    assert live.solved(setting).solution.certificate.primal == pytest.approx(cold.certificate.primal, abs=1e-6)

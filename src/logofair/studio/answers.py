@@ -52,7 +52,7 @@ from logofair.words.tradeoffs import recommended_words
 FEWEST = 10  # people behind whatever is shown: no row ever leaves
 _BINS = 48
 _LOCAL = "local"  # a setting's own names of its two sides
-_EXPORTS = ("policy", "report", "figure")
+_EXPORTS = {"policy": "policy.json", "report": "report.html", "figure": "figure.svg"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +138,7 @@ def _start(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
         "sites": names(session.sites),
         "site": session.largest_site,
         "groups": names(session.groups),
+        "attributes": list(getattr(session.groups[0], "columns", ())),  # of groups that are intersections of several
         "notions": [{"name": each.name, "shown": notion_words(each)} for each in notions],
         "rows": size,
         "gaps": {side: largest_gap(free, session.start, side) for side in (_LOCAL, "overall")},
@@ -374,8 +375,8 @@ def commands(session: Session, setting: Setting) -> dict[str, str]:
     for name in (_LOCAL, "global"):
         limit_ = asked[f"{name}_tolerance"]
         options += [f"--{name}", "none" if limit_ is None else _number(limit_)]
-    for text in setting.require:
-        options += ["--require", text]
+    for item in asked["require"]:
+        options += ["--require", str(item)]
     costs = setting.costs or {}
     for site, pair in (costs if isinstance(costs, dict) else {"": costs}).items():
         options += ["--costs", f"{site}{'=' if site else ''}{','.join(map(_number, pair))}"]
@@ -422,7 +423,7 @@ def _export(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
     found = session.fitted(setting)
     about = replace(session.about, command=commands(session, setting)["command"])
     with TemporaryDirectory() as folder:
-        path = Path(folder, {"policy": "policy.json", "report": "report.html", "figure": "figure.svg"}[wish.export])
+        path = Path(folder, _EXPORTS[wish.export])
         if wish.export == "policy":
             found.solution.policy.save(path)
         elif wish.export == "report":

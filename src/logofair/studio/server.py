@@ -49,11 +49,7 @@ class _OnlyFromHere:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse in a sentence."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        request = Request(scope)
-        sentence = _foreign(request)
+        sentence = _foreign(Request(scope))
         app: ASGIApp = self.app if sentence is None else _refusal(sentence)
         await app(scope, receive, send)
 

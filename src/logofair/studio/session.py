@@ -37,8 +37,8 @@ from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled, redu
 from logofair.policy.policy import Policy
 from logofair.policy.rules import in_files
 from logofair.progress import Progress, no_progress
-from logofair.requirement import Requirement
-from logofair.requirements import Requirements, make_requirements
+from logofair.requirement import Requirement, Scope, name_text
+from logofair.requirements import Requirements, gaps, make_requirements
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, unconstrained
 from logofair.tradeoff import Recommendation, recommend
@@ -57,7 +57,8 @@ FIT_OPTIONS = ("calibration", "basis", "pooling")
 class Setting:
     """What the page's controls say: arguments of :func:`logofair.fit`, of rows that stay as they are.
 
-    ``costs`` is a pair for all sites, or one for each by its name; ``require`` are sentences.
+    ``costs`` is a pair for all sites, or one for each by its name; ``require`` are sentences. ``by`` names the
+    attribute whose groups the notion compares ("all": the intersections), of several; None: each by itself.
     """
 
     notion: str = "demographic_parity"
@@ -66,6 +67,7 @@ class Setting:
     require: tuple[str, ...] = ()
     costs: tuple[float, float] | dict[str, tuple[float, float]] | None = None
     confidence: float | None = None
+    by: str | None = None
 
     def exchanged(self, old: Requirement, new: Requirement | None, *, alone: bool) -> Setting:
         """The same with another requirement in place of one, or none, whichever way that was asked for.
@@ -175,13 +177,20 @@ class Session:
         if setting.notion not in NOTIONS:
             hint = nearest_name(setting.notion, NOTIONS)
             raise InputError(f"notion: got {setting.notion!r}{hint}; use one of {', '.join(NOTIONS)}.")
-        require = self.items(setting)
+        require, limits = self.items(setting), {"local": setting.local, "global": setting.overall}
+        if setting.by is not None:  # which only sentences say
+            scopes = {"local": Scope("per site"), "global": Scope("overall")}
+            for side, limit in limits.items():
+                items = [] if limit is None else gaps(NOTIONS[setting.notion], limit, scopes[side])
+                gap = f" gap by {'all' if setting.by == 'all' else name_text(setting.by)} "
+                require += [Requirement.parse(str(item).replace(" gap ", gap, 1)) for item in items]
+            limits = dict.fromkeys(limits)
         costs: Any = setting.costs
         if isinstance(costs, dict):
             names = {str(name): name for name in self.sites}
             costs = {names.get(name, name): pair for name, pair in costs.items()}
-        found: dict[str, Any] = {"notion": setting.notion, "local_tolerance": setting.local}
-        found |= {"global_tolerance": setting.overall, "require": require, "costs": costs}
+        found: dict[str, Any] = {"notion": setting.notion, "require": require, "costs": costs}
+        found |= {f"{side}_tolerance": limit for side, limit in limits.items()}
         return found if setting.confidence is None else found | {"confidence": setting.confidence}
 
     def items(self, setting: Setting) -> list[Requirement]:

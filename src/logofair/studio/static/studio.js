@@ -220,6 +220,10 @@ class Studio {
     const notionId = newId();
     this.notion = h("select", { id: notionId, onchange: () => this.change({ notion: this.notion.value }) },
       data.notions.map((each) => h("option", { value: each.name }, each.shown)));
+    const byId = newId();
+    this.by = h("select", { id: byId, onchange: () => this.change({ by: this.by.value || null }) },
+      [["", "each attribute by itself"], ...data.attributes.map((each) => [each, each]), ["all", "their intersections"]]
+        .map(([value, words]) => h("option", { value }, words)));
     const high = (side) => Math.max(10, Math.ceil(110 * data.gaps[side]));
     const tolerance = (side, words) => slider(words, "points", { high: Math.min(99, high(side)), step: 0.1, free: true,
       onchange: (value) => this.change({ [side]: value == null ? null : Number((value / 100).toPrecision(10)) }) });
@@ -245,6 +249,7 @@ class Studio {
       h("h1", {}, data.name),
       h("p", { class: "soft" }, data.people, h("br"), data.tested),
       h("h2", {}, h("label", { for: notionId }, "Fair means")), this.notion,
+      data.attributes.length > 1 && h("p", { class: "by" }, h("label", { for: byId }, "between groups by"), this.by),
       this.tolerances.local?.node, this.tolerances.overall.node,
       h("h2", {}, "What errors cost"), this.costs.node,
       h("h2", {}, "Also require"), this.limits,
@@ -287,6 +292,7 @@ class Studio {
   frame() {
     const { setting, data } = this;
     this.notion.value = setting.notion;
+    this.by.value = setting.by ?? "";
     for (const [side, each] of Object.entries(this.tolerances))
       each.value(setting[side] == null ? null : Number(points(setting[side])));
     const pair = Array.isArray(setting.costs) ? setting.costs : null;
