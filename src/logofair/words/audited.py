@@ -32,6 +32,7 @@ from logofair.words.phrases import (
     NOTHING,
     counted,
     group_names,
+    in_words,
     listed,
     name_of,
     names_of,
@@ -258,9 +259,8 @@ def _found_gap(gap: Gap) -> str:
         return "not measured"
     if gap.value.low is None:
         return NOTHING
-    return (
-        f"at least {points(gap.value.low, 0 if gap.value.low >= 0.01 else 1)} points" if gap.shown else "none detected"
-    )
+    least = in_words(points(gap.value.low, 0 if gap.value.low >= 0.01 else 1))
+    return f"at least {least}" if gap.shown else "none detected"
 
 
 def _notions_table(telling: Mapping[str, Audit], compared: Comparison | None, places: Places, most: int) -> Table:
@@ -342,7 +342,7 @@ def _sites_answers(telling: Mapping[str, Audit], places: Places) -> Iterator[Ans
         yield Answer(question, "Gap", _found_gap(worst), "", f"{worst.rate}, {who}, {places.all()}")
     else:
         hidden = [gap.value.high for gap in gaps if gap.value is not None and gap.value.high is not None]
-        detail = f"up to {points(max(hidden), 0)} points could hide" if hidden else "no two groups can be compared"
+        detail = f"up to {in_words(points(max(hidden), 0))} could hide" if hidden else "no two groups can be compared"
         yield Answer(question, "Gap", "No gap detected" if hidden else "Not measured", "", detail)
     if not places.several:
         return

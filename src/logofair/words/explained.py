@@ -261,7 +261,11 @@ def _rules_table(policy: Policy, sites: Sequence[int], groups: Sequence[int], wo
     widths = [2 + max(width(str(line[at])) for line in (head, *lines)) for at in range(1, len(head))]
     fitting = next((n for n in range(len(widths), 1, -1) if _FIRST_COLUMN + sum(widths[:n]) <= _SCREEN), 1)
     if len(groups) > fitting:
-        after = f"{after} {counted(len(groups) - fitting, 'more group')}: --verbose shows them.".strip()
+        more = counted(len(groups) - fitting, "more group")
+        if len(sites) > _FEW_SITES and not policy.looks_away:  # one line
+            after = f"The last {len(shown)} are the most unusual; --verbose shows all, and {more}."
+        else:
+            after = f"{after} {more}: --verbose shows them.".strip()
     cut = tuple(line[: 1 + fitting] for line in lines)
     return Table("The rules", head[: 1 + fitting], cut, "l" + "r" * fitting, after=after)
 

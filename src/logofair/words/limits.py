@@ -24,6 +24,7 @@ from logofair.words.phrases import (
     capitalised,
     counted,
     in_objective,
+    in_words,
     limit_points,
     listed,
     name_of,
@@ -107,7 +108,7 @@ def limit_words(outcome: Outcome, value: float | None) -> str:
     if value is None or unit == _NUMBER:
         return f"a ratio of {short_number(value)}" if outcome.requirement.measure == "ratio" else short_number(value)
     number = limit_points(round(value, 4))
-    return f"{number} point" if number == "1" and unit == _POINTS else f"{number} {unit}"
+    return in_words(number) if unit == _POINTS else f"{number} {unit}"
 
 
 def _could_be(outcome: Outcome) -> str:

@@ -72,6 +72,17 @@ def limit_points(value: float) -> str:
     return f"{100.0 * value:.6g}"
 
 
+def in_words(number: str) -> str:
+    """Return a number of points as it is written.
+
+    Examples
+    --------
+    >>> in_words("1"), in_words("1.0"), in_words("20")
+    ('1 point', '1.0 points', '20 points')
+    """
+    return f"{number} point{'' if number == '1' else 's'}"
+
+
 def span(low: float | None, high: float | None, *, apart: float | None = None) -> str:
     """Return from where to where a figure in points could lie: no more exact than useful.
 

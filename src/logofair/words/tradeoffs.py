@@ -14,7 +14,17 @@ from logofair.tradeoff.result import InfeasiblePoint, Tolerance, slack
 from logofair.words.about import About, sources_section, title_line
 from logofair.words.answers import interval
 from logofair.words.charts import Curve, Dumbbell, Svg, curves, dumbbells
-from logofair.words.phrases import NOTHING, counted, in_objective, limit_points, listed, name_of, points, short_number
+from logofair.words.phrases import (
+    NOTHING,
+    counted,
+    in_objective,
+    in_words,
+    limit_points,
+    listed,
+    name_of,
+    points,
+    short_number,
+)
 from logofair.words.proof import pooling_sentence
 from logofair.words.sections import (
     Answer,
@@ -290,7 +300,7 @@ def _subject_of(line: RecommendedLimits) -> str:
 def recommended_words(found: Recommendation, line: RecommendedLimits) -> str:
     """Return the limits of a line, and what they cost, in few words."""
     limits = [
-        f"{limit_points(limit)} points {where}"
+        f"{in_words(limit_points(limit))} {where}"
         for limit, where in ((line.local_limit, "per site"), (line.global_limit, "overall"))
         if limit is not None
     ]
@@ -364,10 +374,7 @@ def _recommend_answers(found: Recommendation, word: str) -> Iterator[Answer]:
     small = f" ({len(best.too_small):,} of {len(found.sites):,} too small)" if best.too_small else ""
     parts = [(best.local_limit, f"per {word}{small}"), (best.global_limit, "overall")]
     known = [(limit_points(limit), where) for limit, where in parts if limit is not None]
-    limits = ", ".join(
-        f"{limit}{'' if at else ' point' if limit == '1' else ' points'} {where}"
-        for at, (limit, where) in enumerate(known)
-    )
+    limits = ", ".join(f"{limit if at else in_words(limit)} {where}" for at, (limit, where) in enumerate(known))
     yield Answer(question, "Start", limits, "", f"gap in {_subject_of(best)}")
     unit, plain = "points of accuracy" if _accurate(found) else "per person", abs(best.unlimited - best.usual)
     usual = f"limits of 2 points, not guaranteed, cost {_figure(found, plain)}"
