@@ -185,7 +185,8 @@ class Preparation:
 
 def _scored(rows: CalibrationRows) -> pooling.ScoredRows:
     """Rows as pooling takes them."""
-    return pooling.ScoredRows(log_odds(rows.scores), rows.cells, rows.weights, *rows.shape)
+    sites, groups = rows.shape
+    return pooling.ScoredRows(log_odds(rows.scores), rows.cells, rows.weights, groups, sites)
 
 
 def _site_rng(plan: Plan, site: str, purpose: str) -> np.random.Generator:
