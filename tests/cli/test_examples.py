@@ -39,6 +39,7 @@ NOT_RUN = {
     "federate join": "needs the result of a run",
     "federate example": "tests/cli/test_federate.py runs it",
     "federate simulate data/together.csv --site site --score score --label label": "Flower's simulation, likewise",
+    "studio": "answers until Ctrl-C: tests/studio asks it",
     "audit scores.parquet": "reads what training wrote",
     "fit scores.parquet": "reads what training wrote",
 }
