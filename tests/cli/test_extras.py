@@ -56,6 +56,8 @@ NEEDING = {
         f"{SIMULATE} --folder try",
     ),
     "cryptography": ("federate keys server", "federate keys site north", "federate keys show"),
+    "starlette": ("studio --no-browser", f"studio people.csv {COLUMNS} --no-browser"),
+    "uvicorn": ("studio --no-browser",),
     "opendp": (f"{SIMULATE} --folder try --engine inprocess --epsilon 1",),
 }
 DOING_WITHOUT = ("explain policy.json", "--help")

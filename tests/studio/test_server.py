@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import pytest
 import uvicorn
 
+from logofair.errors import InputError
 from logofair.studio import server
 from logofair.studio.session import Session
 from support.studio import START, session
@@ -161,6 +162,14 @@ def test_of_one_page_only_the_newest_wish_is_answered_and_another_page_waits_its
     assert found["new"] == found["other"] == 200
     assert ask({"what": "solve", "tab": "one", "turn": 1, "setting": asdict(START)}).status == 204
     assert ask({"what": "frontier", "tab": "two", "turn": 0, "setting": asdict(START)}).status == 204
+
+
+def test_a_port_that_is_taken_is_one_sentence():
+    with socket.socket() as taken:
+        taken.bind((server.HOST, 0))
+        taken.listen()
+        with pytest.raises(InputError, match=r"^--port: \d+ cannot be used"):
+            server.serve(session(), taken.getsockname()[1], print)
 
 
 @pytest.mark.tool
