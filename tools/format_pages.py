@@ -27,6 +27,7 @@ PAGES = [
             "start/own-file.md",
             "start/auditor.md",
             "start/flower.md",
+            "howto/gate.md",
             "reading-the-report.md",
             "PROMISES.md",
             "case.md",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from logofair.columns.checks import Floats, Label
 from logofair.columns.labels import plain
+from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.records import InBrief, Result
 from logofair.requirement import Requirement
@@ -32,6 +33,7 @@ _BASES = (CALIBRATION_ROWS, TEST_ROWS, NEW_ROWS)
 FEW_ROWS = 30  # rates on fewer rows make no headline; a large cell has as many or more
 ROUNDING = 1e-9  # an excess up to here is none
 _GRAVEST = (EXCEEDED, UNCLEAR, NOT_MEASURED, MET)  # first
+FAIL_ON = (EXCEEDED, UNCLEAR)  # the mildest verdict that fails a build
 TRUE_GAP = 0.2  # the gap that a rule is taken to have in truth, as a share of its limit, where numbers are planned
 
 
@@ -218,22 +220,52 @@ class Outcomes(Sequence[Outcome], Result):
         return Outcomes()
 
     @cached_property
-    def verdict(self) -> str:
-        """One state for all: exceeded anywhere, else unclear anywhere, else met.
+    def judged(self) -> Outcomes:
+        """Those of the evidence that the verdict counts: sites too small to say anything are set aside.
 
-        An exceedance counts however few rows it was seen on, since it is corrected over all that was looked at. Sites
-        of a handful of people are too small to say anything else: they are set aside, and the verdict is of the rest.
-        A requirement that could be measured nowhere for another reason leaves it open.
+        An exceedance counts however few rows it was seen on, since it is corrected over all that was looked at. A
+        requirement that could be measured nowhere for another reason leaves the verdict open.
         """
-        found = []
+        kept: list[Outcome] = []
         for requirement in self.evidence.requirements:
             own = self.evidence.where(requirement=requirement)
-            measured = [each for each in own if each.state != NOT_MEASURED]
-            judged = [each.state for each in measured if not each.is_small_site]
-            if judged or not (measured or all(each.is_small_site for each in own)):
-                found.append(min(judged, key=_GRAVEST.index, default=NOT_MEASURED))
+            large = [each for each in own if not each.is_small_site]
+            measured = any(each.state != NOT_MEASURED for each in own)
+            kept += [each for each in large if each.state != NOT_MEASURED or not measured]
+        return Outcomes(tuple(kept))
+
+    @cached_property
+    def verdict(self) -> str:
+        """One state for all: exceeded anywhere, else unclear anywhere, else met."""
         unclear = any(each.state == UNCLEAR for each in self.evidence)  # though at small sites alone
-        return min(found, key=_GRAVEST.index, default=UNCLEAR if unclear else NOT_MEASURED)
+        states = [each.state for each in self.judged]
+        return min(states, key=_GRAVEST.index, default=UNCLEAR if unclear else NOT_MEASURED)
+
+    def failing(self, fail_on: str) -> Outcomes | None:
+        """Return those that fail a build, worst first; None where the verdict passes.
+
+        Parameters
+        ----------
+        fail_on : str
+            ``"exceeded"``: only what chance does not explain fails. ``"unclear"``: whatever is not shown to be met
+            does, so that a verdict "not measured" fails too, even where no single outcome is to blame. Sites too small
+            to judge never fail by themselves.
+
+        Examples
+        --------
+        >>> import logofair
+        >>> rows = {"sensitive_features": ["women", "men"] * 200, "global_tolerance": 0.1}
+        >>> outcomes = logofair.audit([1, 1, 0, 1] * 100, None, **rows).outcomes
+        >>> len(outcomes.failing("exceeded")), outcomes.where(state="met").failing("exceeded")
+        (1, None)
+        """
+        if fail_on not in FAIL_ON:
+            raise InputError(f"fail_on: got {fail_on!r}; use one of {', '.join(FAIL_ON)}.")
+        bad = _GRAVEST[: _GRAVEST.index(NOT_MEASURED if fail_on == UNCLEAR else EXCEEDED) + 1]
+        if self.verdict not in bad:
+            return None
+        found = [each for each in self.judged if each.state in bad]
+        return Outcomes(tuple(sorted(found, key=lambda each: _GRAVEST.index(each.state))))
 
     @cached_property
     def worst(self) -> Outcome | None:

@@ -9,6 +9,7 @@ from logofair.cli import options
 from logofair.fitting.pooling import POOLING
 from logofair.fitting.solving import _BASES
 from logofair.notions import NOTIONS
+from logofair.outcomes import FAIL_ON
 from support.commandline import refused
 
 
@@ -17,6 +18,7 @@ def test_the_lists_kept_apart_so_that_help_needs_no_numpy_are_those_of_the_libra
     assert set(options._CALIBRATIONS) == set(METHODS)
     assert options._BASES == _BASES
     assert options.POOLING == POOLING
+    assert options.FAIL_ON == FAIL_ON
 
 
 @pytest.mark.parametrize("tolerance", ["1", "2", "-0.1", "nan", "inf", "much"])

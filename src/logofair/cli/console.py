@@ -20,6 +20,7 @@ from logofair.columns.harmless import harmless
 from logofair.progress import Progress, no_progress
 
 if TYPE_CHECKING:
+    from logofair.outcomes import Outcomes
     from logofair.words.sections import Page, Part
 
 _T = TypeVar("_T")
@@ -80,6 +81,16 @@ def show(shown: Page, *, as_json: bool = False, verbose: bool = False, **first: 
     if console.is_terminal and not console.no_color:
         text = _STATES.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0].upper()]), text)
     console.file.write(text)
+
+
+def fail_build(outcomes: Outcomes, fail_on: str | None, annotate: str | None) -> int:
+    """Print what fails a build on standard error, a line each; return the exit code."""
+    from logofair.words.gate import failing_lines
+
+    lines = failing_lines(outcomes, fail_on, annotate=annotate) if fail_on else []
+    for line in lines:
+        click.echo(line, err=True)
+    return 1 if lines else 0
 
 
 def print_json(values: Any) -> None:

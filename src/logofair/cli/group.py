@@ -67,8 +67,8 @@ def _help_alone(ctx: click.Context) -> None:
 class LazyGroup(click.Group):
     """A group whose commands are imported when they run, and whose failures are one sentence and an exit code.
 
-    0 is success, 2 bad input, 1 any other failure, 130 an interrupt. Without a command it prints ``beginning``, or else
-    its help.
+    0 is success, 2 bad input, 1 any other failure or what a command returns, 130 an interrupt. Without a command it
+    prints ``beginning``, or else its help.
     """
 
     def __init__(self, name: str, *, lazy: Mapping[str, tuple[str, str]], beginning: str = "", **settings: Any) -> None:

@@ -31,6 +31,7 @@ _BASES = ("eta", "labels")
 _CALIBRATIONS = ("beta", "platt", "temperature", "isotonic", "none")
 POOLING = ("auto", "none", "full")  # as in logofair.fitting.pooling
 FORMATS = ("ll144", "model-card", "annex-iv")
+FAIL_ON = ("exceeded", "unclear")  # as in logofair.outcomes
 
 _FREE = "none"
 
@@ -43,11 +44,11 @@ _Check: TypeAlias = Callable[[click.Context, click.Parameter, Any], Any]
 _HEADINGS = {
     "Options": "--name --data --score --label --group --site --policy --out --server --keys --folder --groups --sites",
     "What is required, and on whom it is tested": "--local --global --notion --require --costs --test --test-where "
-    "--confidence",
+    "--confidence --fail-on",
     "Which rows": "--where --weight --positive --scale --id --drop-missing --na --decision --threshold",
     "How rules are found": "--calibration --basis --pooling --solver --seed --engine",
     "What is printed and written": "--report --plot --format --title --purpose --author --decision-word --port "
-    "--no-browser --verbose --json --quiet --force",
+    "--no-browser --verbose --json --annotate --quiet --force",
 }
 
 
@@ -427,6 +428,25 @@ test_options = together(
         help="Only such rows of --test; without --test, such rows of DATA are measured on and not fitted on.",
     ),
 )
+
+
+gate_options = together(
+    name_option(
+        "--fail-on",
+        FAIL_ON,
+        "Exit with code 1 and a line for each limit that is exceeded, beyond chance; or unclear, for each that is not "
+        "shown to be met. Sites too small to judge do not fail.",
+    ),
+    name_option("--annotate", ("github",), "Write these lines as annotations of a build, as github shows them."),
+)
+
+
+def check_gate(fail_on: str | None, annotate: str | None, *, tested: bool = True) -> None:
+    """Raise where annotations are asked for of nothing, or a gate could never fail."""
+    if annotate is not None and fail_on is None:
+        raise InputError("--annotate: given without --fail-on; add it, as annotations are of what fails.")
+    if fail_on is not None and not tested:
+        raise InputError("--fail-on: nothing is measured on other people; add --test FILE, or --confidence 0.95.")
 
 
 _FIRST = (

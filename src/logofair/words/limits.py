@@ -111,7 +111,7 @@ def limit_words(outcome: Outcome, value: float | None) -> str:
     return in_words(number) if unit == _POINTS else f"{number} {unit}"
 
 
-def _could_be(outcome: Outcome) -> str:
+def could_be(outcome: Outcome) -> str:
     """Return where the true figure could lie."""
     if unit_of(outcome) != _NUMBER:
         return span(outcome.low, outcome.high, apart=outcome.limit if outcome.state == UNCLEAR else None)
@@ -209,7 +209,7 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
         (title, "l", lambda each: f"{'  ' if several else ''}{places.name(each)}"),
         ("before", "r", lambda each: figure(each, each.before)) if before else None,
         ("after" if before else "now", "r", after) if now else None,
-        ("could be", "r", _could_be) if known else None,
+        ("could be", "r", could_be) if known else None,
         ("limit", "r", limit),
         ("", "l", lambda each: Cell(each.state, state=each.state)) if states else None,
     ]
@@ -270,7 +270,7 @@ def every_limit(outcomes: Outcomes, places: Places, caption: str) -> Table:
         ("requirement", "l", lambda each: str(each.requirement)) if len(outcomes.requirements) > 1 else None,
         None if certifying else ("before", "r", lambda each: Cell(figure(each, each.before), each.before)),
         ("now" if certifying else "after", "r", lambda each: Cell(figure(each, each.after), each.after)),
-        ("could be", "r", _could_be),
+        ("could be", "r", could_be),
         ("limit", "r", limit),
         ("people", "r", lambda each: number(each.rows)),
         ("needed", "r", needed) if certifying else None,
@@ -305,7 +305,7 @@ def limits_picture(outcomes: Outcomes, places: Places) -> Picture | None:
             None if value is None else scale * value for value in (each.before, each.low, each.high, each.limit)
         )
         change = "" if before is None else f"{figure(each, each.before)} to "
-        could = f", could be {_could_be(each)}" if _could_be(each) != NOTHING else ""
+        could = f", could be {could_be(each)}" if could_be(each) != NOTHING else ""
         note = " ".join(filter(None, (f"{change}{figure(each, each.after)}", f"{unit}{could}, {each.state}")))
         lines.append(Dumbbell(places.name(each, 22), before, scale * (each.after or 0.0), low, high, bound, note))
     marks = "○ before, ● after" if any(line.before is not None for line in lines) else "● now"
@@ -350,7 +350,7 @@ def _moved(each: Outcome, places: Places) -> str:
 
 def _measured(worst: Outcome, places: Places) -> str:
     """What other rows show of the outcome to tell first."""
-    first, bound, could = capitalised(_moved(worst, places)), limit(worst), _could_be(worst)
+    first, bound, could = capitalised(_moved(worst, places)), limit(worst), could_be(worst)
     if worst.state == EXCEEDED:
         return f"{first}, beyond your limit ({bound}): chance does not explain it."
     if worst.state == MET:

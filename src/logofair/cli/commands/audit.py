@@ -15,12 +15,14 @@ from logofair.cli.options import (
     SectionedCommand,
     about_page,
     check_format,
+    check_gate,
     command_of_same_rows,
     constrained,
     costs_option,
     data_options,
     examples,
     force_option,
+    gate_options,
     json_option,
     name_option,
     number_option,
@@ -55,6 +57,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
         "logofair audit data/others.csv --policy policy.json --against other.json --label label --id id",
         "logofair audit data/together.csv --score score --label label --group sex --site site --costs 1,3 "
         "--require 'selection rate ratio >= 0.8 per site' --require 'accepted <= 0.6 overall'",
+        "logofair audit decisions.csv --decision decision --group sex --global 0.3 --fail-on exceeded",
     ),
 )
 @data_options
@@ -78,6 +81,7 @@ _share = such_that(lambda number: 0 <= number <= 1, "pass a number from 0 to 1")
 @tolerance_option("global", "over all sites together", otherwise="with --policy as it requires, else none")
 @require_option()
 @costs_option()
+@gate_options
 @report_options
 @name_option(
     "--format",
@@ -101,13 +105,15 @@ def audit(
     threshold: float,
     notion: Sequence[str],
     costs: CostsText | None,
+    fail_on: str | None,
+    annotate: str | None,
     report: Path | None,
     form: str | None,
     verbose: bool,
     force: bool,
     as_json: bool,
     **others: Any,
-) -> None:
+) -> int:
     """Show how fair decisions are, inside every site and over all of them.
 
     DATA is a file (CSV, Parquet, Arrow), several, a pattern in quotes, or a folder
@@ -123,12 +129,15 @@ def audit(
     if policy is None and against is not None:
         raise InputError("--against: is compared with a policy; name it with --policy.")
     check_format(form, as_json=as_json)
+    check_gate(fail_on, annotate)
+    if fail_on is not None and form == "ll144":
+        raise InputError("--format: ll144 states rates and judges no requirement; leave --fail-on out.")
     if report is not None:
         if form == "ll144":
             raise InputError("--format: ll144 also counts people whom a report leaves out; leave --report out.")
         check_output(report, force=force, endings=REPORT)
         check_not_read([report], data, filter(None, [policy, against]))
-    from logofair.cli.console import show, showing_progress
+    from logofair.cli.console import fail_build, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         # here, while the reader sees that work goes on
@@ -154,10 +163,13 @@ def audit(
             said = {name: getattr(columns, name) for name, source in sources.items() if source in _SAID}
             names = RuleNames(policy, against or UNCONSTRAINED, threshold, **said)
             found = examine_policy(data, columns, names, notion, progress, costs, wanted)
+        if fail_on is not None and not len(found.outcomes):
+            raise InputError("--fail-on: nothing is required; add --local, --global or --require.")
         written = () if report is None else (str(report),)
         about = about_page(found.source, **others, left_out=found.dropped, written=written)
         if form is not None:
-            return click.echo(form_text(form, found, about), nl=False)
+            click.echo(form_text(form, found, about), nl=False)
+            return fail_build(found.outcomes, fail_on, annotate)
         columns = found.columns
         asked = found.outcomes.verdict in (UNCLEAR, EXCEEDED) if len(found.outcomes) else None
         asked = asked and not (found.compared is not None and found.compared.policy.looks_away)
@@ -168,4 +180,5 @@ def audit(
         if report is not None:
             (write,) = progress([page.save], "Writing the report", 1)
             write(report)
-    return show(page, as_json=as_json, verbose=verbose, report=None if report is None else str(report))
+    show(page, as_json=as_json, verbose=verbose, report=None if report is None else str(report))
+    return fail_build(found.outcomes, fail_on, annotate)

@@ -15,11 +15,13 @@ from logofair.cli.options import (
     SectionedCommand,
     about_page,
     check_format,
+    check_gate,
     command_of_same_rows,
     confidence_option,
     data_options,
     examples,
     force_option,
+    gate_options,
     group_probability_option,
     json_option,
     name_option,
@@ -89,6 +91,7 @@ _HEADING = ("title", "purpose", "author", "decision_word")
     default=None,
 )
 @path_option("--out", "Where to write the policy (JSON).", required=True)
+@gate_options
 @report_options
 @name_option(
     "--format",
@@ -104,13 +107,15 @@ def fit(
     data: Sequence[str],
     columns: ColumnNames,
     out: Path,
+    fail_on: str | None,
+    annotate: str | None,
     report: Path | None,
     form: str | None,
     verbose: bool,
     force: bool,
     as_json: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Make decision rules that are fair inside every site and over all of them.
 
     Finds the most accurate rules, or with --costs the cheapest, that meet every
@@ -121,6 +126,7 @@ def fit(
     see logofair explain and logofair apply.
     """
     check_format(form, as_json=as_json)
+    check_gate(fail_on, annotate, tested=any(options[name] for name in ("test", "test_where", "confidence")))
     check_outputs({"--out": (out, POLICY), "--report": (report, REPORT)}, force=force)
     check_not_read([out, report], data, options["test"])
     if options["confidence"] is not None and options["pooling"] == "full" and options["basis"] == "eta":
@@ -128,7 +134,7 @@ def fit(
             "--pooling full: given together with --confidence, whose promises rest on labelled rows of each site "
             "alone; use one of the two."
         )
-    from logofair.cli.console import show, showing_progress
+    from logofair.cli.console import fail_build, show, showing_progress
 
     with showing_progress(quiet=as_json) as progress:
         import logofair  # here, while the reader sees that work goes on
@@ -140,6 +146,8 @@ def fit(
         rows, other, arguments = read_to_fit(data, columns, options, progress)
         solution = logofair.fit(**arguments, **required)
         (solution,) = progress((of_files(each, columns, rows, other) for each in [solution]), "Testing", total=1)
+        if fail_on is not None and not len(solution.outcomes):
+            raise InputError("--fail-on: nothing is required; add --local, --global or --require.")
         solution.policy.save(out)
         written = tuple(str(path) for path in (out, report) if path is not None)
         about = about_page(rows.source, **heading, left_out=rows.dropped, written=written)
@@ -162,6 +170,7 @@ def fit(
     else:
         files = {"policy": str(out), "report": None if report is None else str(report)}
         show(page, as_json=as_json, verbose=verbose, **files)
+    return fail_build(solution.outcomes, fail_on, annotate)
 
 
 def columns_info(columns: ColumnNames) -> ColumnsInfo:
