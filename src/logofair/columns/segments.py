@@ -344,8 +344,8 @@ _MOST_THREADS, _PIECES = 4, 16  # more pieces than threads, so that none waits l
 def in_threads(work: Callable[[Any], None], parts: Iterable[Any], rows: int) -> None:
     """Do some work on every part; in threads where the parts have many rows in all, as numpy lets others run."""
     parts = list(parts)
-    threads = min(_MOST_THREADS, os.cpu_count() or 1, len(parts))
-    if rows < _ENOUGH_ROWS or threads <= 1:
+    threads = 1 if rows < _ENOUGH_ROWS else min(_MOST_THREADS, os.cpu_count() or 1, len(parts))
+    if threads <= 1:
         for part in parts:
             work(part)
         return
