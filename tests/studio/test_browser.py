@@ -134,6 +134,7 @@ def test_the_first_picture_shows_what_fit_finds(open_page, address):
     assert shown["accuracy"][1] == f"{100 * cold.tested.second.accuracy:.1f} %"
     (gap,) = cold.outcomes.where(basis="test rows", site=None)
     assert shown["gap in selection rate"] == [f"{100 * gap.before:.1f} points", f"{100 * gap.after:.1f} points"]
+    page.wait_for_selector(".frontier .way")  # which follows the figures, and moves what is below it
     assert page.locator(".tile").count() == 3
     assert page.locator("table.places tbody tr").count() == 5  # all sites, and the four
     assert page.locator(".frontier svg[role=img]").count() == 1
@@ -211,6 +212,8 @@ def test_the_point_of_the_frontier_is_dragged(open_page, address):
 
 def test_a_threshold_is_dragged_and_the_page_says_what_that_costs_and_who_pays(open_page, address):
     page = settled(open_page(address))
+    page.wait_for_selector(".frontier .way")
+    page.locator("section.site .rules").scroll_into_view_if_needed()
     grip = box_of(page, "section.site .grip")
     page.mouse.move(grip["x"] + 9, grip["y"] + 20)
     page.mouse.down()

@@ -566,12 +566,13 @@ class Places {
     const words = this.search.value.trim().toLowerCase();
     const rows = words ? this.rows.filter((each) => each.site == null || each.name.toLowerCase().includes(words)) : this.rows;
     this.found.textContent = words ? ` ${count(rows.filter((each) => each.site != null).length)} of ${count(page.data.sites.length)}` : "";
+    this.list.classList.toggle("short", rows.length < 14);
     if (anew && this.shownWords !== words) this.list.scrollTop = 0;
     this.shownWords = words;
     const broad = this.list.clientWidth > 460;
     this.wide = Math.max(90, this.list.clientWidth - (broad ? 290 : 190));
     const first = Math.max(0, Math.floor(this.list.scrollTop / ROW) - 4);
-    const last = Math.min(rows.length, first + Math.ceil((this.list.clientHeight || 330) / ROW) + 9);
+    const last = Math.min(rows.length, first + Math.ceil(420 / ROW) + 9);
     const key = `${first} ${last} ${this.wide} ${page.site}`;
     if (!anew && key === this.key) return;
     this.key = key;
