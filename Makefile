@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare bench bench-required bench-training lint types imports examples tests browser clean
+.PHONY: demo docs test test-slow test-wheel test-pythons test-lowest test-declearn test-nvflare dist bench bench-required bench-training lint types imports examples tests browser clean
 
 demo: $(VENV)/.cli
 	$(BIN)/logofair demo
@@ -103,6 +103,12 @@ test-lowest: .venv-lowest/.ready
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint lowest.txt \
 		--editable '.[cli,data]' hypothesis pandas pytest
 	touch $@
+
+# What a release uploads: the sources, and the wheel built from them.
+dist: $(VENV)/pyvenv.cfg
+	rm -rf dist
+	$(PIP) build
+	$(BIN)/python -m build --outdir dist .
 
 # declearn needs another pandas than this project is tested with, so it has an environment of its own.
 test-declearn: .venv-declearn/.ready
