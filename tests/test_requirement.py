@@ -129,10 +129,10 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
         ("accuracy loss <= 2 overall", "a bound of 2; a loss of accuracy lies between 0 and 1"),
         ("cost loss <= -1 overall", "a cost loss of -1; it is 0 or more"),
         ("selecton rate gap <= 0.02 overall", r"'selecton' stands where .*did you mean 'selection rate'"),
-        ("selection rate gap < 0.02 overall", r"'<' stands where '<=' may \(did you mean '<='\?\)"),
-        ("selection rate gap >= 0.02 overall", "'>=' stands where '<=' may"),
-        ("selection rate ratio <= 0.8 overall", "'<=' stands where '>=' may"),
-        ("selection rate = 0.8 overall", "'=' stands where 'gap', 'ratio', 'of', '<=' or '>=' may"),
+        ("selection rate gap < 0.02 overall", r"'<' stands where '<=', 'by all' or 'by' may \(did you mean '<='\?\)"),
+        ("selection rate gap >= 0.02 overall", "'>=' stands where '<=', 'by all' or 'by' may"),
+        ("selection rate ratio <= 0.8 overall", "'<=' stands where '>=', 'by all' or 'by' may"),
+        ("selection rate = 0.8 overall", "'=' stands where 'gap', 'ratio', 'of', '<=', '>=', 'by all' or 'by' may"),
         ("selection rate gap<=0.02 overall", "'gap<=0.02' stands where 'gap', 'ratio'"),
         ("selection rate gap <= 0.02", "the end stands where 'overall', 'per site except', 'per site' or 'at' may"),
         ("selection rate gap <= 0.02 at", "the end stands where a name may"),
@@ -141,7 +141,11 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
         ("selection rate of gap >= 0.1 overall", "'gap' stands where 'everyone' or a name may"),
         ('selection rate of "F >= 0.1 overall', "stands where 'everyone' or a name may"),
         ("equalized odds of F >= 0.2 overall", "'of' stands where 'gap' or 'ratio' may"),
-        ("selection rate gap by sex <= 0.1 overall", "'by' stands where '<=' may"),
+        ("selection rate gap by <= 0.1 overall", "'<=' stands where 'all' or a name may"),
+        ("selection rate gap by sex, race <= 0.1 overall", "',' stands where 'and' or '<=' may"),
+        ("selection rate of a and <= 0.1 overall", "'<=' stands where a name may"),
+        ("selection rate of a by sex >= 0.1 overall", "'by' stands where 'and', '-', '<=' or '>=' may"),
+        ("accepted by sex <= 0.1 overall", "'by' stands where '<=', '>=' or '=' may"),
         ("precision gap <= 0.1 overall", "a gap in precision is not linear in who is accepted"),
         ("precision >= 0.1 overall", "'>=' stands where 'of' may"),
         ("precision of F >= today overall", "'today' stands where a number may"),
@@ -165,6 +169,27 @@ def test_a_sentence_that_breaks_off_is_told_with_what_it_may_go_on(requirement, 
 def test_what_cannot_be_meant_is_refused_at_its_word(text, pattern):
     with pytest.raises(InputError, match=f"^require: .*{pattern}"):
         Requirement.parse(text, rates=OWN)
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "who"),
+    [
+        ("selection rate gap by sex <= 0.02 per site", ("sex",), ()),
+        ("true positive rate ratio by sex and race >= 0.8 overall", ("sex", "race"), ()),
+        ("equalized odds gap by all <= 0.1 overall", "all", ()),
+        ('selection rate gap by "all" and "age group" <= 0.1 at A, B', ("all", "age group"), ()),
+        ("true positive rate by race >= 0.7 overall", ("race",), ()),
+        ("selection rate of women and Black >= 0.3 overall", (), (("women", "Black"),)),
+        ('precision of sex=women and "age group"="over ""60""" >= 0.3 overall', (), None),
+        ("selection rate of race=x - selection rate of everyone >= -0.1 overall", (), ((("race", "x"),), ())),
+    ],
+)
+def test_a_requirement_says_by_which_columns_and_of_whom(text, by, who):
+    found = Requirement.parse(text)
+    assert found.by == by
+    assert found.who == ((("sex", "women"), ("age group", 'over "60"')),) if who is None else found.who == who
+    assert str(found) == text
+    assert Requirement.parse(str(found)) == found
 
 
 def test_everybody_a_group_and_each_group_are_three_things():

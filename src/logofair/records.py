@@ -22,7 +22,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from io import BytesIO
@@ -87,6 +87,34 @@ else:
     InBrief = Condensed
 
 
+class Intersection(tuple[Hashable, ...]):
+    """The label of people who share a value in each of several columns; it knows the columns.
+
+    Examples
+    --------
+    >>> group = Intersection(("women", "Black"), ("sex", "race"))
+    >>> print(group, group.columns, group == ("women", "Black"))
+    women and Black ('sex', 'race') True
+    """
+
+    columns: tuple[str, ...]
+
+    def __new__(cls, values: Iterable[Hashable], columns: Iterable[str]) -> Intersection:
+        """One value for each column."""
+        self = super().__new__(cls, values)
+        self.columns = tuple(columns)
+        return self
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self))
+
+    def __repr__(self) -> str:
+        return repr(str(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Intersection, (tuple(self), self.columns)
+
+
 # ---------------------------------------------------------------- plain values
 
 
@@ -106,6 +134,8 @@ def plain(value: object, put: Callable[[npt.NDArray[Any] | bytes], Any] | None =
     if is_dataclass(value):
         found = {field.name: plain(getattr(value, field.name), put) for field in fields(value)}
         return {_CLASS: type(value).__qualname__, **found} if isinstance(value, Family) else found
+    if isinstance(value, Intersection):
+        return dict(zip(value.columns, plain(tuple(value), put), strict=True))
     if isinstance(value, list | tuple):
         return [plain(part, put) for part in value]
     if isinstance(value, Mapping):
@@ -148,6 +178,8 @@ def for_json(value: object) -> Any:
         return value
     if isinstance(value, Condensed):
         return for_json(value.condensed())
+    if isinstance(value, Intersection):
+        return str(value)
     if is_dataclass(value):
         return {field.name: for_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -232,9 +264,11 @@ def _array(value: Any, number: Any) -> npt.NDArray[Any]:
 
 
 def _label(value: Any) -> Hashable:
-    """A label: text, a number, a bool, None, or a tuple of these, which stands as a list."""
-    if isinstance(value, list):
+    """A label: text, a number, a bool, None, or a tuple of these, which stands as a list, by column as an object."""
+    if isinstance(value, list) and not any(isinstance(part, dict) for part in value):
         return tuple(map(_label, value))
+    if isinstance(value, dict) and len(value) > 1 and not any(isinstance(part, list | dict) for part in value.values()):
+        return Intersection(map(_label, value.values()), value)
     if value is not None and not isinstance(value, str | bool | int | float):
         raise TypeError("label")
     return value

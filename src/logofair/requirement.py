@@ -4,7 +4,7 @@
 
     selection rate gap <= 0.02 per site                    true positive rate ratio >= 0.8 overall
     equalized odds gap <= 0.05 per site except Lyon        selection rate gap <= 0.05 at Oslo, "New York"
-    true positive rate of women >= 0.7 per site            false positive rate of women <= today overall
+    selection rate gap by sex and race <= 0.1 overall      true positive rate of sex=women >= 0.7 per site
     selection rate of women - selection rate of everyone >= -0.02 overall
     accepted <= 0.2 overall                                accepted = 150 people at Oslo
     precision of women >= 0.6 overall                      accuracy loss <= 0.01 per site
@@ -29,6 +29,7 @@ from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Rate, as_number
 from logofair.records import Condensed
 
 TODAY = "today"
+ALL = "all"  # by all attributes together: their intersections
 # Above this a bound for rates of the user's own, in whatever unit, overflows sooner than it binds.
 LARGEST_BOUND = 1e100
 _MOST_PEOPLE = 10**15
@@ -72,8 +73,9 @@ class Scope:
         return {"overall": False, "per site": not named, "at": named}[self.where]
 
 
-# The group that all people of a population belong to; none: everyone.
-Population: TypeAlias = tuple[str, ...]
+# The groups that all people of a population belong to, each a value or (column, value); none: everyone.
+Member: TypeAlias = "str | tuple[str, str]"
+Population: TypeAlias = tuple[Member, ...]
 _Bound: TypeAlias = "float | str | People"
 
 
@@ -88,10 +90,10 @@ class _Measure:
 
 # Words in capitals are phrases of the next table, or what single words are read as; all others stand for themselves.
 _MEASURES = {
-    "gap": _Measure(("RATES gap",), ("<=",)),
-    "ratio": _Measure(("RATES ratio",), (">=",)),
+    "gap": _Measure(("RATES gap", "RATES gap BY"), ("<=",)),
+    "ratio": _Measure(("RATES ratio", "RATES ratio BY"), (">=",)),
     "difference": _Measure(("RATE of WHO - RATE of WHO",), ("<=", ">=")),
-    "rate": _Measure(("RATE of WHO", "RATE"), ("<=", ">=")),
+    "rate": _Measure(("RATE of WHO", "RATE", "RATE BY"), ("<=", ">=")),
     "accepted": _Measure(("accepted",), ("<=", ">=", "="), ("PEOPLE people", "NUMBER", TODAY)),
     "precision": _Measure(("precision of WHO",), ("<=", ">="), ("NUMBER",)),
     **{
@@ -105,7 +107,8 @@ _ODDS = EQUALIZED_ODDS.name.replace("_", " ")
 _PHRASES: dict[str, dict[str, tuple[Any, ...]]] = {
     "RATES": {_ODDS: EQUALIZED_ODDS.rates, "RATE": ()},
     "RATE": {**{name: (rate,) for name, rate in KNOWN_RATES.items()}, "OWN": ()},
-    "WHO": {"everyone": ((),), "GROUP": ()},
+    "WHO": {"everyone": ((),), "GROUPS": ()},
+    "BY": {f"by {ALL}": (ALL,), "by COLUMNS": ()},
     "SCOPE": {
         "overall": ("overall",),
         "per site except SITES": ("per site",),
@@ -113,16 +116,19 @@ _PHRASES: dict[str, dict[str, tuple[Any, ...]]] = {
         "at SITES": ("at",),
     },
 }
-# What a bare word cannot be; those of requirements that are yet to come are kept free for them.
-_LATER = {"by", "and", "all"}
+# Phrases that are several words of a kind: what one of them is read as, and what stands between two.
+_LISTS = {"SITES": ("NAME", ","), "COLUMNS": ("NAME", "and"), "GROUPS": ("GROUP", "and")}
+# What a bare word cannot be.
 _KEYWORDS = frozenset(
     word
     for text in (*(" ".join(m.subjects + m.bounds) for m in _MEASURES.values()), *map(" ".join, _PHRASES.values()))
     for word in text.split()
     if word.islower()
-).union(_LATER)
+).union(word for _, word in _LISTS.values() if word.isalpha())
 
-_WORD = re.compile(r'"(?:[^"]|"")*"|,|".*|[^\s,"]+', re.DOTALL)
+_NAME = r'(?:"(?:[^"]|"")*"|[^\s,"=<>]+)'
+_WORD = re.compile(rf'{_NAME}={_NAME}|"(?:[^"]|"")*"|,|".*|[^\s,"]+', re.DOTALL)
+_PAIR = re.compile(rf"({_NAME})=({_NAME})")
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 _BARE = re.compile(r'[^\s,"=<>]+')
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -143,8 +149,12 @@ class Requirement(Condensed):
         over all sites) against the unconstrained rule.
     rates : tuple of Rate
         The rates: several for a gap or a ratio of each, two for a difference, otherwise none.
-    who : tuple of tuple of str
-        Whose rates, each the group that the people belong to, ``()`` for everyone. None at all: each group by itself.
+    who : tuple of tuple
+        Whose rates, each the groups that the people belong to, as values or (column, value), ``()`` for everyone. None
+        at all: each group by itself.
+    by : tuple of str, or "all"
+        The columns whose groups are meant, of several their intersections; ``"all"``: those of all columns. ``()``:
+        each column by itself.
     relation : {"<=", ">=", "="}
         A gap is at most its bound, a ratio at least; "=" is for ``accepted`` alone.
     bound : float, "today" or People
@@ -171,15 +181,16 @@ class Requirement(Condensed):
     measure: str
     rates: tuple[Rate, ...] = ()
     who: tuple[Population, ...] = ()
+    by: tuple[str, ...] | str = ()
     relation: str
     bound: _Bound
     scope: Scope
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "who", tuple(tuple(map(str, population)) for population in self.who))
+        object.__setattr__(self, "who", tuple(tuple(map(_member, population)) for population in self.who))
+        object.__setattr__(self, "by", self.by if self.by == ALL else tuple(dict.fromkeys(map(str, self.by))))
         known = _MEASURES.get(self.measure) if isinstance(self.measure, str) else None
-        several = any(len(population) > 1 for population in self.who)
-        if known is None or self.relation not in known.relations or self._subject is None or several:
+        if known is None or self.relation not in known.relations or self._subject is None:
             raise InputError(
                 f"require: got {shown(self.measure)} {shown(self.relation)} of {len(self.rates)} rates and "
                 f"{len(self.who)} populations, which no sentence says; make requirements by Requirement.parse."
@@ -234,10 +245,12 @@ class Requirement(Condensed):
         names = [each.name if each.name in KNOWN_RATES else name_text(each.name) for each in self.rates]
         if self.rates == EQUALIZED_ODDS.rates and "RATES" in forms[0]:
             names = [_ODDS]
-        who = ["".join(map(name_text, each)) or "everyone" for each in self.who]
+        who = [" and ".join(map(_member_text, each)) or "everyone" for each in self.who]
+        by = [f"by {ALL if self.by == ALL else ' and '.join(map(name_text, self.by))}"] if self.by else []
         for words in map(str.split, forms):
-            if (sum(word in ("RATE", "RATES") for word in words), words.count("WHO")) == (len(names), len(who)):
-                left = {"RATE": (rest := iter(names)), "RATES": rest, "WHO": iter(who)}
+            counts = sum(word in ("RATE", "RATES") for word in words), words.count("WHO"), words.count("BY")
+            if counts == (len(names), len(who), len(by)):
+                left = {"RATE": (rest := iter(names)), "RATES": rest, "WHO": iter(who), "BY": iter(by)}
                 return [next(left[word]) if word in left else word for word in words]
         return None
 
@@ -311,6 +324,24 @@ def name_text(name: str) -> str:
     return name if _name_of(name) == name else '"{}"'.format(name.replace('"', '""'))
 
 
+def population_name(population: Population) -> str:
+    """A population in words."""
+    return " and ".join(each if isinstance(each, str) else "=".join(each) for each in population) or "everyone"
+
+
+def _member(given: Any) -> Member:
+    """A group that people belong to: its value, or its column and value."""
+    if isinstance(given, tuple):
+        column, value = given
+        return str(column), str(value)
+    return str(given)
+
+
+def _member_text(member: Member) -> str:
+    """The same as it is typed."""
+    return name_text(member) if isinstance(member, str) else "=".join(map(name_text, member))
+
+
 class _Sentence:
     """A sentence, word by word, and what might have stood at the furthest word that was understood."""
 
@@ -351,7 +382,8 @@ class _Sentence:
             return Requirement(
                 measure=measure,
                 rates=of("RATES", "RATE", "OWN"),
-                who=of("WHO", "GROUP"),
+                who=tuple(map(tuple, of("WHO", "GROUPS"))),
+                by=(*of("BY", "COLUMNS"), ())[0],
                 relation=relation,
                 bound=(*of("NUMBER", "PEOPLE"), TODAY)[0],
                 scope=Scope(*of("SCOPE", "SITES")),
@@ -375,8 +407,8 @@ class _Sentence:
             for phrase, values in _PHRASES[symbol].items():
                 for found, end in self._matches(phrase.split(), at):
                     yield [*((symbol, value) for value in values), *found], end
-        elif symbol == "SITES":
-            names, end = self._names(at)
+        elif symbol in _LISTS:
+            names, end = self._listed(at, *_LISTS[symbol])
             if names:
                 yield [(symbol, names)], end
         elif symbol.isupper():
@@ -397,22 +429,29 @@ class _Sentence:
             return float(word) if _NUMBER.fullmatch(word) else None, ["a number"]
         if symbol == "PEOPLE":
             return People(int(word)) if _COUNT.fullmatch(word) else None, ["a whole number"]
+        if symbol == "NAME":
+            return name, ["a name"]
         if symbol == "GROUP":
-            return None if name is None else (name,), ["a name"]
+            pair = _PAIR.fullmatch(word)
+            parts = [] if pair is None else [_name_of(part) for part in pair.groups()]
+            return name if None in parts or not parts else tuple(parts), ["a name"]
         return None if name is None else self.rates.get(name), map(name_text, self.rates)
 
-    def _names(self, at: int) -> tuple[list[str], int]:
-        """Names between commas and the word after them; none where there is another word."""
-        found: list[str] = []
-        while at < len(self.words) and (name := _name_of(self.words[at])) is not None:
-            found.append(name)
+    def _listed(self, at: int, kind: str, between: str) -> tuple[list[Any], int]:
+        """What words mean that stand between others of their kind, and the word after them; none where one is not."""
+        found: list[Any] = []
+        while True:
+            value, expected = self._read(kind, self.words[at] if at < len(self.words) else "")
+            if value is None:
+                for each in expected:
+                    self._expected(at, each)
+                return [], at
+            found.append(value)
             at += 1
-            self._expected(at, "','")
-            if at >= len(self.words) or self.words[at] != ",":
+            self._expected(at, repr(between))
+            if at >= len(self.words) or self.words[at] != between:
                 return found, at
             at += 1
-        self._expected(at, "a name")
-        return [], at
 
     def _expected(self, at: int, what: str) -> None:
         """Note what might have stood at a word, if none further on was reached."""

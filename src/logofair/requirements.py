@@ -15,14 +15,15 @@ from typing import TypeAlias
 
 import numpy as np
 
+from logofair.columns.attributes import Attributes
 from logofair.columns.checks import Floats, Label, nearest_name, shown
 from logofair.columns.labels import Codes
-from logofair.columns.segments import Booleans
+from logofair.columns.segments import Booleans, Indices
 from logofair.costs import ACCURACY, Costs, read_costs
 from logofair.errors import InputError
 from logofair.notions import EQUALIZED_ODDS, KNOWN_RATES, Notion, Rate, as_number, named_notion, sides
 from logofair.records import InBrief
-from logofair.requirement import LARGEST_BOUND, TODAY, People, Requirement, Scope, read_requirements
+from logofair.requirement import ALL, LARGEST_BOUND, TODAY, People, Population, Requirement, Scope, read_requirements
 
 # Below this a tolerance is noise to a solver working in doubles, and is treated as 0.
 _SMALLEST_TOLERANCE = 1e-9
@@ -36,17 +37,17 @@ Given: TypeAlias = "float | str | None"
 
 @dataclass(frozen=True)
 class Combination:
-    """A sum of rates, each times a number: (number, rate, number of the group), a group of None meaning everyone."""
+    """A sum of rates, each times a number: (number, rate, numbers of the groups), None of these meaning everyone."""
 
     name: str
-    terms: tuple[tuple[float, Rate, int | None], ...]
+    terms: tuple[tuple[float, Rate, tuple[int, ...] | None], ...]
 
     def normalised(self) -> tuple[Combination, float]:
         """The same in units of order 1, and how many of these one of its own has (:meth:`Rate.normalised`)."""
         rates = [rate.normalised() for _, rate, _ in self.terms]
         unit = min(own for _, own in rates)
         terms = zip(self.terms, rates, strict=True)
-        scaled = tuple((number * (unit / own), rate, group) for (number, _, group), (rate, own) in terms)
+        scaled = tuple((number * (unit / own), rate, groups) for (number, _, groups), (rate, own) in terms)
         return replace(self, terms=scaled), unit
 
     @property
@@ -72,8 +73,9 @@ SELECTED = Combination("share selected", ((1.0, KNOWN_RATES["selection rate"], N
 class Holding:
     """One requirement as it holds on one side: of which rate or combination, of which group, where.
 
-    ``group`` is the number of a group, None where it is of every group by itself or compares them. ``at`` says at which
-    sites it holds; over all sites it has one entry.
+    ``group`` is the number of a group, None where it is of every group by itself or compares them; groups are those
+    that ``parted`` makes of the cells' (None: the cells' own). ``at`` says at which sites it holds; over all sites it
+    has one entry.
     """
 
     requirement: Requirement
@@ -81,6 +83,7 @@ class Holding:
     group: int | None
     at: Booleans
     bounds: Floats  # at every site; NaN: what it is today
+    parted: tuple[int, ...] | None = None
 
     @property
     def relation(self) -> str:
@@ -105,16 +108,17 @@ class RequirementsInfo:
 
     def about(self, sites: Sequence[Label | None], groups: Sequence[Label]) -> Requirements:
         """The same of sites and groups of these names; what is of others has no place there."""
-        items = of_places(self.require, map(str, sites), map(str, groups))
+        items = of_places(self.require, map(str, sites), groups)
         return Requirements(items, tuple(sites), tuple(groups), self.costs, self.people, self.looked_at)
 
 
-def of_places(items: Iterable[Requirement], sites: Iterable[str], groups: Iterable[str]) -> tuple[Requirement, ...]:
+def of_places(items: Iterable[Requirement], sites: Iterable[str], groups: Sequence[Label]) -> tuple[Requirement, ...]:
     """Requirements as far as they are about these sites and groups."""
-    known_sites, known_groups, found = set(sites), set(groups), []
+    known_sites, attributes, found = set(sites), Attributes(tuple(groups)), []
     for item in items:
         named = tuple(site for site in item.scope.sites if site in known_sites)
-        if set().union(*item.who) <= known_groups and (named or item.scope.where != "at"):
+        there = all(attributes.members(population).any() for population in item.who)
+        if there and (named or item.scope.where != "at"):
             found.append(replace(item, scope=Scope(item.scope.where, named)))
     return tuple(dict.fromkeys(found))
 
@@ -126,7 +130,8 @@ class Requirements:
     ``sites`` is (None,) where there are none. ``costs`` None: accuracy counts. ``people`` is how many rows every site
     has, for bounds in people. ``looked_at`` are the rates that are shown inside sites and over all, required or not.
     ``best`` is what the best rules that meet the sites' own requirements gain per person over rejecting everybody, for
-    losses inside sites.
+    losses inside sites. ``column`` is the name of a single column of groups, if it has one. Of several columns what is
+    required by none of them is required by each.
     """
 
     items: tuple[Requirement, ...]
@@ -136,16 +141,14 @@ class Requirements:
     people: tuple[float, ...] = ()
     looked_at: tuple[tuple[Rate, ...], tuple[Rate, ...]] = ((), ())
     best: tuple[float, ...] = ()
+    column: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse names of groups and sites that there are not."""
+        """Refuse names of columns, groups and sites that there are not."""
+        object.__setattr__(self, "items", tuple(dict.fromkeys(chain(*map(self._by_attribute, self.items)))))
         for item in self.items:
-            for name in (name for population in item.who for name in population):
-                if name not in self._groups_by_text:
-                    raise InputError(
-                        f"require: {str(item)!r} names group {name!r}, which has no rows"
-                        f"{nearest_name(name, self._groups_by_text)}; use one of {', '.join(map(repr, self.groups))}."
-                    )
+            for population in item.who:
+                self._check_population(item, population)
             for name in item.scope.sites:
                 if self.sites == (None,):
                     raise InputError(f"require: {str(item)!r} names sites, but sites= is missing; pass them.")
@@ -156,9 +159,69 @@ class Requirements:
                         f"{self.sites[0]!r}."
                     )
 
+    def _by_attribute(self, item: Requirement) -> list[Requirement]:
+        """A requirement by the columns that it names, or by each by itself; a single column need not be named."""
+        columns = self.attributes.columns or tuple(filter(None, [self.column]))
+        named = () if item.by == ALL else item.by
+        if strange := [name for name in named if name not in columns]:
+            advice = f"use one of {', '.join(columns)}" if columns else "leave it out, or pass {name: column}"
+            raise InputError(
+                f"require: {str(item)!r} names column {strange[0]!r}, which is not among the sensitive features"
+                f"{nearest_name(strange[0], columns)}; {advice}."
+            )
+        if not self.attributes.columns:
+            who = tuple(tuple(self._without_column(item, each) for each in population) for population in item.who)
+            return [item if (item.by, item.who) == ((), who) else replace(item, by=(), who=who)]
+        each_group = item.measure in ("gap", "ratio") or (item.measure == "rate" and not item.who)
+        return [replace(item, by=(name,)) for name in columns] if each_group and not item.by else [item]
+
+    def _without_column(self, item: Requirement, member: str | tuple[str, str]) -> str:
+        """A group of the single column by its value alone."""
+        if isinstance(member, str):
+            return member
+        if member[0] != self.column:
+            known = "has no name" if self.column is None else f"is called {self.column!r}"
+            raise InputError(
+                f"require: {str(item)!r} names column {member[0]!r}, but the only one {known}; write {member[1]!r} "
+                "alone."
+            )
+        return member[1]
+
+    def _check_population(self, item: Requirement, population: Population) -> None:
+        """Refuse groups that there are not, that are of several columns, or that nobody is in together."""
+        attributes, seen = self.attributes, dict[str, str]()
+        for member in population:
+            value, where = (member, "") if isinstance(member, str) else (member[1], f" in column {member[0]!r}")
+            columns = attributes.columns_of(member)
+            if len(columns) > 1:
+                both = " or ".join(f"{column}={value}" for column in columns)
+                raise InputError(f"require: {str(item)!r}: {value!r} occurs in {' and '.join(columns)}; write {both}.")
+            if not attributes.members([member]).any():
+                known = list(map(str, chain(*attributes.values)))
+                near = nearest_name(value, known)
+                raise InputError(
+                    f"require: {str(item)!r} names group {value!r}, which has no rows{where}{near}; use one of "
+                    f"{', '.join(map(repr, known))}."
+                )
+            column = columns[0] if columns else ""
+            if seen.setdefault(column, value) != value:
+                raise InputError(
+                    f"require: {str(item)!r}: nobody is {seen[column]!r} and {value!r}; name one value of a column."
+                )
+        if not attributes.members(population).any():
+            raise InputError(f"require: {str(item)!r}: no row is of all of these groups at once.")
+
     @cached_property
-    def _groups_by_text(self) -> dict[str, int]:
-        return {str(label): place for place, label in enumerate(self.groups)}
+    def attributes(self) -> Attributes:
+        """The columns that the groups are of."""
+        return Attributes(self.groups)
+
+    def _group_of(self, population: Population) -> tuple[tuple[int, ...] | None, int]:
+        """How groups are made of the cells' so that a population is one of them, and its number; see `Holding`."""
+        attributes, members = self.attributes, self.attributes.members(population)
+        columns = [attributes.columns_of(member)[0] for member in population if attributes.columns]
+        _, place = attributes.parted(columns or ALL)
+        return _parted(place), int(place[members][0])
 
     @cached_property
     def _sites_by_text(self) -> dict[str, int]:
@@ -221,18 +284,26 @@ class Requirements:
             else:
                 noise = item.measure == "gap" and float(item.bound) < _SMALLEST_TOLERANCE
                 bounds = np.full(at.size, 0.0 if noise else float(item.bound))
-            numbers = [self._groups_by_text[who[0]] if who else None for who in item.who]  # None: everyone
+            numbers = [self._numbers(who) if who else None for who in item.who]  # None: everyone
+            names, place = self.attributes.parted(item.by or ALL)
             shares = all(rate.is_share for rate in item.rates)
             if item.measure in ("gap", "ratio") or (item.measure == "rate" and not numbers and shares):
-                found[side] += [Holding(item, rate, None, at, bounds) for rate in item.rates]
+                found[side] += [Holding(item, rate, None, at, bounds, _parted(place)) for rate in item.rates]
             elif item.measure == "rate" and shares and numbers[0] is not None:
-                found[side].append(Holding(item, item.rates[0], numbers[0], at, bounds))
+                parted, group = self._group_of(item.who[0])
+                found[side].append(Holding(item, item.rates[0], group, at, bounds, parted))
             elif item.measure == "rate" and not numbers:
-                groups = range(len(self.groups))
-                found[side] += [Holding(item, _combined(item, [a]), a, at, bounds) for a in groups]
+                each = [tuple(np.flatnonzero(place == a).tolist()) for a in range(len(names))]
+                found[side] += [
+                    Holding(item, _combined(item, [own]), a, at, bounds, _parted(place)) for a, own in enumerate(each)
+                ]
             else:
                 found[side].append(Holding(item, _combined(item, numbers), None, at, bounds))
         return found
+
+    def _numbers(self, population: Population) -> tuple[int, ...]:
+        """The numbers of the groups that a population is made of."""
+        return tuple(np.flatnonzero(self.attributes.members(population)).tolist())
 
     def _losses(self, item: Requirement, side: str, at: Booleans) -> Iterator[Holding]:
         """What a loss limits: the gain over rejecting everybody, at the costs of every site."""
@@ -296,7 +367,12 @@ def _merged(item: Requirement) -> Requirement:
     return replace(item, measure=measure, scope=Scope("per site"))
 
 
-def _combined(item: Requirement, groups: Sequence[int | None]) -> Combination:
+def _parted(place: Indices) -> tuple[int, ...] | None:
+    """To which group every cell belongs; None: each is one."""
+    return None if np.array_equal(place, np.arange(place.size)) else tuple(place.tolist())
+
+
+def _combined(item: Requirement, groups: Sequence[tuple[int, ...] | None]) -> Combination:
     """What a requirement is of, where it is of no group's rate alone: everyone's rate, or one less another."""
     if item.measure == "accepted":
         return SELECTED
@@ -314,12 +390,13 @@ def make_requirements(
     local_tolerance: object,
     global_tolerance: object,
     sites: Codes,
-    groups: Sequence[Label],
+    groups: Codes,
     *,
     costs: object = None,
 ) -> Requirements:
-    """Read what must hold of rows; ``sites`` is that of :func:`logofair.columns.labels.one_site` where there are none.
+    """Read what must hold of rows of these groups and sites.
 
+    Where there are no sites, ``sites`` are those of :func:`logofair.columns.labels.one_site`.
     With ``require`` alone the short way adds nothing.
     """
     one_site = sites.names == (None,)
@@ -327,10 +404,11 @@ def make_requirements(
     found = Requirements(
         items,
         sites.names,
-        tuple(groups),
+        groups.names,
         None if costs is None else read_costs(costs, sites),
         tuple(np.bincount(sites.codes, minlength=len(sites.names)).astype(float).tolist()),
         looked_at,
+        column=groups.column,
     )
     for each in chain(*found.holding.values()):
         if isinstance(each.requirement.bound, People) and np.max(each.bounds[each.at]) > 1.0:

@@ -213,7 +213,7 @@ def test_missing_values_are_counted_or_their_rows_left_out(tmp_path: Path) -> No
     assert refused(file) == (f"{file}: column 'p': 2 of 5 rows have no value; fill them or add --drop-missing.")
     got = rows_of(file, columns=ColumnNames(score="p", label="y", group=("sex",), drop_missing=True))
     assert got.dropped == 3
-    assert got.groups.tolist() == ["F", "M"]
+    assert got.groups.labels.tolist() == ["F", "M"]
     assert got.source.rows == 2
     nothing = written(tmp_path / "b.csv", "p,y,sex\n,1,F\n")
     assert "nothing is left to work on" in refused(

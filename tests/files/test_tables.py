@@ -48,12 +48,12 @@ def stored(path: Path, **columns: object) -> Path:
 
 
 def read_columns(path: object, wanted: dict[str, str], **options: object) -> dict[str, np.ndarray]:
-    """Columns of a file by role; each is read alone, roles without a meaning of their own as groups."""
+    """Columns of a file by role; each is read alone, roles without a meaning of their own as ids."""
     found = {}
     for role, name in wanted.items():
         known = {role: name} if role in ("score", "weight", "label") else {}
-        rows = read_rows(one_file(path), ColumnNames(**known, group=(name,), **options))
-        found[role] = getattr(rows, f"{role}s" if known else "groups")
+        rows = read_rows(one_file(path), ColumnNames(**(known or {"id": name}), **options))
+        found[role] = getattr(rows, f"{role}s" if known else "ids")
     return found
 
 
@@ -397,7 +397,7 @@ def test_categories_may_stand_for_missing_values_too(tmp_path):
 def test_a_condition_compares_texts_as_they_are_written(tmp_path):
     file = written(tmp_path / "site.csv", "c,g\nNA,1\nDE,2\nNA,3\n")
     rows = read_rows(one_file(file), ColumnNames(group=("g",), where=(("c", "NA"),)))
-    assert rows.groups.tolist() == [1, 3]
+    assert rows.groups.labels.tolist() == [1, 3]
 
 
 def test_names_of_columns_come_back_from_plain_values():

@@ -56,7 +56,7 @@ def check(required: Required) -> bool:
     found, rounding = solution.certificate, 2e-6 * required.dearest
     cost, bound = (each if required.costs else 1.0 - each for each in (found.primal, found.dual))
     assert found.holds
-    columns = {"sensitive_features": required.groups, "sites": required.arguments()["sites"]}
+    columns = {name: required.arguments()[name] for name in ("sensitive_features", "sites")}
     accepted = solution.policy.probabilities(required.chances, **columns)
     assert required.cost(accepted) == pytest.approx(cost, abs=1e-9 * required.dearest)
     assert required.violation(accepted) <= 1.1e-9
@@ -112,6 +112,17 @@ def test_sentences_of_every_form_are_met_as_a_program_over_rows_meets_them_or_co
 @pytest.mark.parametrize("first", range(1000, 3000, 100))
 def test_many_sentences_of_every_form_are(first):
     assert 30 < sum(check(Required.spoken(seed)) for seed in range(first, first + 100)) < 100
+
+
+@pytest.mark.parametrize("first", range(0, 36, 12))
+def test_several_attributes_are_met_as_a_program_over_rows_meets_them_or_conflict_as_there(first):
+    assert sum(check(Required.crossed(seed)) for seed in range(first, first + 12)) > 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2200, 100))
+def test_many_problems_of_several_attributes_are(first):
+    assert 60 < sum(check(Required.crossed(seed)) for seed in range(first, first + 100)) < 100
 
 
 def test_precision_is_required_as_a_program_over_rows_requires_it():

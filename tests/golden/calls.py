@@ -278,7 +278,7 @@ def _stored_requirements(required: dict[str, Any], rows: Columns) -> Requirement
     groups = encode(rows.groups, "groups")
     sites = one_site(rows.labels.size) if rows.sites is None else encode(rows.sites, "sites")
     wanted = [required[name] for name in ("require", "notion", "local_tolerance", "global_tolerance")]
-    made = make_requirements(*wanted, sites, groups.names, costs=required["costs"])
+    made = make_requirements(*wanted, sites, groups, costs=required["costs"])
     return made.info
 
 

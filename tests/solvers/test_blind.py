@@ -35,9 +35,15 @@ class Unseen(Required):
         mixed = rng.choice([0.0, 0.5, 1.0], size=(len(sure), 1), p=[0.3, 0.5, 0.2])
         return cls(**vars(required), probabilities=mixed * sure + (1.0 - mixed) * vague)
 
-    def _rate(self, counts: str, inside: np.ndarray, group: Any) -> np.ndarray | None:
+    def _parts(self, item: Any = None) -> list[Any]:
+        return np.unique(self.groups).tolist()
+
+    def _people(self, population: Any) -> Any:
+        return int(population[0]) if population else None
+
+    def _rate(self, counts: str, inside: np.ndarray, people: Any) -> np.ndarray | None:
         constant, slope = COUNTS[counts]
-        members = self.mass * inside * (1.0 if group is None else self.probabilities[:, int(group)])
+        members = self.mass * inside * (1.0 if people is None else self.probabilities[:, people])
         each = members * (constant + slope * self.chances)
         return each / each.sum() if each.sum() > NOBODY * members.sum() else None
 

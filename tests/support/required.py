@@ -30,7 +30,10 @@ Rows: TypeAlias = Iterator[tuple[np.ndarray, float, Requirement]]
 
 @dataclass(frozen=True)
 class Required:
-    """Rows with known chances, and what is required of a rule for them."""
+    """Rows with known chances, and what is required of a rule for them.
+
+    Of several ``attributes`` ``groups`` are the numbers of their intersections.
+    """
 
     chances: np.ndarray
     groups: np.ndarray
@@ -38,6 +41,7 @@ class Required:
     items: Sequence[Requirement]
     costs: Any = None  # a pair, or a mapping of every site to its own
     weights: np.ndarray | None = None
+    attributes: Mapping[str, np.ndarray] | None = None
 
     @classmethod
     def drawn(cls, seed: int) -> Required:
@@ -202,6 +206,74 @@ class Required:
                 texts.append(f"{rate} of {who()} - {rate} of {who()} {relation} {where()}")
         return replace(found, items=list(dict.fromkeys([*found.items, *map(Requirement.parse, texts)])))
 
+    @classmethod
+    def crossed(cls, seed: int) -> Required:
+        """A small random problem of sentences about two or three attributes: about one in four cannot be met."""
+        rng = np.random.default_rng(seed)
+        n_sites, n = int(rng.integers(1, 5)), int(rng.integers(20, 90))
+        names = ["sex", "race", "age"][: int(rng.integers(2, 4))]
+        attributes = {name: rng.permutation(n) % int(rng.integers(2, 4)) for name in names}
+        if rng.random() < 0.3:  # some intersections are empty
+            attributes["race"] = np.where(attributes["sex"] == 0, 0, attributes["race"])
+            attributes["race"][:2] = [0, 1]
+        attributes = {name: np.array([f"{name[0]}{v}" for v in each]) for name, each in attributes.items()}
+        if rng.random() < 0.3:  # a value that occurs in two columns has to be told apart
+            attributes = {name: np.where(np.char.endswith(v, "0"), "other", v) for name, v in attributes.items()}
+        groups = np.unique(np.array(list(attributes.values())), axis=1, return_inverse=True)[1].ravel()
+        sites = rng.permutation(n) % n_sites
+
+        def one(options: Sequence[str]) -> str:
+            return str(rng.choice(options))
+
+        def by() -> str:
+            if rng.random() < 0.2:
+                return ""
+            some = rng.permutation(names)[: int(rng.integers(1, len(names) + 1))]
+            return "by all " if rng.random() < 0.15 else f"by {' and '.join(some)} "
+
+        def who() -> str:
+            if rng.random() < 0.2:
+                return "everyone"
+            row, some = int(rng.integers(n)), rng.permutation(names)[: int(rng.integers(1, 3))]
+            values = ((name, attributes[name][row]) for name in some)
+            return " and ".join(f"{k}={v}" if v == "other" or rng.random() < 0.2 else v for k, v in values)
+
+        def where() -> str:
+            site = one([str(each) for each in range(n_sites)])
+            several = ["overall", "per site", f"per site except {site}", f"at {site}"]
+            return one(several) if n_sites > 1 else "overall"
+
+        def number(low: float, high: float) -> str:
+            return "today" if rng.random() < 0.15 else f"{low + (high - low) * rng.random():.2f}"
+
+        rates, texts = list(COUNTS), []
+        for _ in range(int(rng.integers(2, 6))):
+            rate, form = one(rates), int(rng.choice(10, p=[0.3, 0.1, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05]))
+            other = rate if rng.random() < 0.8 else one(rates)
+            texts.append(
+                (
+                    f"{one([*rates, 'equalized odds'])} gap {by()}<= {number(0.0, 0.2)}",
+                    f"{rate} ratio {by()}>= {number(0.4, 1.0)}",
+                    f"{rate} of {who()} >= {number(0.0, 0.6)}",
+                    f"{rate} of {who()} <= {number(0.3, 1.0)}",
+                    f"{rate} {by()}>= {number(0.0, 0.5)}",
+                    f"{rate} of {who()} - {other} of {who()} <= {number(0.0, 0.3)}",
+                    f"accepted <= {number(0.2, 0.9)}",
+                    f"precision of {who()} >= {0.3 + 0.6 * rng.random():.2f}",
+                    f"LOSS loss from unconstrained <= {0.15 * rng.random():.3f}",
+                    f"LOSS loss <= {0.15 * rng.random():.3f}",
+                )[form]
+                + f" {where()}"
+            )
+        costs = (float(rng.choice([0.5, 1, 2])), float(rng.choice([0.3, 1, 3]))) if rng.random() < 0.3 else None
+        texts = [text.replace("LOSS", "accuracy" if costs is None else "cost") for text in texts]
+        weights = rng.choice([0.3, 1.0, 7.0], n) if rng.random() < 0.3 else None
+        chances, items = np.round(rng.random(n), int(rng.integers(1, 4))), []
+        for item in map(Requirement.parse, texts):  # by none is by each
+            apart = not item.by and (item.measure in ("gap", "ratio") or (item.measure == "rate" and not item.who))
+            items += [replace(item, by=(name,)) for name in names] if apart else [item]
+        return cls(chances, groups, sites, list(dict.fromkeys(items)), costs, weights, attributes)
+
     @property
     def extreme(self) -> bool:
         """Whether some chances are so near to 0 or 1 that a program solved in floating point can miss them."""
@@ -220,7 +292,7 @@ class Required:
             "local_tolerance": None,
             "global_tolerance": None,
             "costs": self.costs,
-            "sensitive_features": self.groups,
+            "sensitive_features": self.groups if self.attributes is None else dict(self.attributes),
             "sites": None if one else self.sites,
             "sample_weight": self.weights,
             "calibration": "none",
@@ -289,8 +361,8 @@ class Required:
         for _ in range(2):
             for inside in (*(self.sites == site for site in np.unique(self.sites)), self.sites >= 0):
                 for counts in ("true positive rate", "false positive rate"):
-                    for group in np.unique(self.groups):
-                        rate = self._rate(counts, inside, group)
+                    for members in self._parts():
+                        rate = self._rate(counts, inside, members)
                         if rate is None:
                             continue
                         most, least = (self._solved(sign * rate, rows, ends) for sign in (-1.0, 1.0))
@@ -335,7 +407,7 @@ class Required:
         today = ((accepted + rejected) * self.chances >= accepted).astype(float)
         if item.measure in ("gap", "ratio"):
             for counts in (rate.name for rate in item.rates):
-                found = (self._rate(counts, inside, group) for group in np.unique(self.groups))
+                found = (self._rate(counts, inside, members) for members in self._parts(item))
                 rates = [rate for rate in found if rate is not None]
                 values = [float(rate @ today) for rate in rates] or [0.0]
                 for one, other in product(rates, rates):
@@ -350,7 +422,7 @@ class Required:
                         yield (float(least) - more) * one - other, 0.0  # type: ignore[arg-type]
             return
         if item.measure == "precision":  # giving way by rounding also where next to nobody is accepted
-            people = self._rate("selection rate", inside, int(item.who[0][0]) if item.who[0] else None)
+            people = self._rate("selection rate", inside, self._people(item.who[0]))
             if people is not None:
                 sign = 1.0 if item.relation == "<=" else -1.0
                 looser = float(item.bound) + sign * more  # type: ignore[arg-type]
@@ -383,21 +455,39 @@ class Required:
     def _values(self, item: Requirement, inside: np.ndarray) -> Iterator[np.ndarray]:
         """What is measured, as weights of the rows' chances of acceptance."""
         if item.measure == "rate" and not item.who:
-            found = (self._rate(item.rates[0].name, inside, group) for group in np.unique(self.groups))
+            found = (self._rate(item.rates[0].name, inside, members) for members in self._parts(item))
             yield from (rate for rate in found if rate is not None)
             return
         rates = item.rates or (Rate("selection rate", 1.0, 0.0),)
         terms = [
-            self._rate(rate.name, inside, int(who[0]) if who else None)
-            for rate, who in zip(rates, item.who or ((),), strict=True)
+            self._rate(rate.name, inside, self._people(who)) for rate, who in zip(rates, item.who or ((),), strict=True)
         ]
         if all(term is not None for term in terms):
             yield terms[0] if len(terms) == 1 else terms[0] - terms[1]  # type: ignore[operator,misc]
 
-    def _rate(self, counts: str, inside: np.ndarray, group: Any) -> np.ndarray | None:
-        """A rate of a group, or of everyone (None); None where there is nobody to speak of."""
+    def _parts(self, item: Requirement | None = None) -> list[np.ndarray]:
+        """The people of every group that a requirement compares; without one of every intersection."""
+        if item is None or item.by in ((), "all") or self.attributes is None:
+            return [self.groups == group for group in np.unique(self.groups)]
+        keys = list(zip(*(self.attributes[name] for name in item.by), strict=True))
+        return [np.array([key == each for each in keys]) for key in sorted(set(keys))]
+
+    def _people(self, population: Sequence[Any]) -> np.ndarray:
+        """Who belongs to all of some groups."""
+        found = np.ones(self.groups.size, dtype=bool)
+        for member in population:
+            if self.attributes is None:
+                found &= self.groups == int(member)
+            elif isinstance(member, tuple):
+                found &= self.attributes[member[0]] == member[1]
+            else:
+                found &= np.any([each == member for each in self.attributes.values()], axis=0)
+        return found
+
+    def _rate(self, counts: str, inside: np.ndarray, people: np.ndarray) -> np.ndarray | None:
+        """A rate of some people; None where there is nobody to speak of."""
         constant, slope = COUNTS[counts]
-        members = self.mass * (inside if group is None else inside & (self.groups == group))
+        members = self.mass * (inside & people)
         each = members * (constant + slope * self.chances)
         return each / each.sum() if each.sum() > NOBODY * members.sum() else None
 

@@ -16,6 +16,7 @@ from logofair.auditing.judging import CountedRules, count_comparisons, judge
 from logofair.auditing.measure import Tally, people_of, with_both_labels
 from logofair.auditing.result import Audit, Comparison
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_costs, policy_requirements
+from logofair.columns.attributes import read_groups
 from logofair.columns.checks import Floats, listed_names, shown
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
 from logofair.costs import Costs, read_costs
@@ -30,7 +31,6 @@ from logofair.files.values import (
     check_scores,
     check_sites,
     costs_by_site,
-    join_groups,
     label_text,
     places_by_text,
     plain_values,
@@ -40,7 +40,7 @@ from logofair.outcomes import TEST_ROWS, Outcomes
 from logofair.policy.deciding import columns_of_fit
 from logofair.policy.policy import Policy
 from logofair.progress import Stages
-from logofair.records import Result
+from logofair.records import Intersection, Result
 from logofair.requirement import Requirement, read_requirements
 from logofair.requirements import Requirements, requirements_of_notion
 
@@ -120,8 +120,8 @@ class FileAudit(Result):
         if self.ratios is not None:
             return self.ratios
         assert self.compared is not None  # else they are asked of `categories`, which also counts unknown ones
-        parts = self.compared.rows.group_parts
-        return impact_tables(self.first.local.tally, [parts[name] for name in self.first.groups], self.columns.group)
+        parts = [tuple(each) if isinstance(each, Intersection) else (each,) for each in self.first.groups]
+        return impact_tables(self.first.local.tally, parts, self.columns.group)
 
     def in_json(self) -> dict[str, Any]:
         """Return rates first, every figure with its interval and rows."""
@@ -201,7 +201,8 @@ def examine(
             "--require: today and losses compare with what a policy gives that nothing is required of; add --policy, "
             "or require something else."
         )
-    required = Requirements(wanted or (), sites, groups, people=tuple(tally.mass.sum(axis=(1, 2)).tolist()))
+    people = tuple(tally.mass.sum(axis=(1, 2)).tolist())
+    required = Requirements(wanted or (), sites, groups, people=people, column=columns.group[0])
     measured = [each for each in notions if tally.labelled or not each.needs_labels]
     rates = tuple(dict.fromkeys(rate for each in measured for rate in each.rates))
     comparisons = count_comparisons(required.items, rules, rates, rates)
@@ -395,7 +396,7 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
     assert rows.groups is not None
     groups, places = places_by_text(rows.groups, policy.groups), None
     if (groups < 0).any() and not policy.looks_away:
-        strange, known = rows.groups[groups < 0], listed_names(policy.groups, 6)
+        strange, known = rows.groups.labels[groups < 0], listed_names(policy.groups, 6)
         raise InputError(
             f"--group: {strange.size:,} rows are of groups that {name} does not know, such as {shown(strange[0])} "
             f"(it knows {known}); leave them out, or correct --group."
@@ -452,14 +453,18 @@ def _count_rows(
         raise no_rows_error(files, columns)
     if "site" in lines:
         check_sites(lines["site"].n_unique(), rows, columns.site)
-    named = list(zip(*parts_of_groups, strict=True)) if unknown else join_groups(parts_of_groups).to_list()
-    groups = encode(named, "groups")
+    if unknown:
+        groups = encode(list(zip(*parts_of_groups, strict=True)), "groups")
+    else:
+        named = zip(columns.group, (part.to_list() for part in parts_of_groups), strict=True)
+        groups = read_groups(dict(named), "--group", rows)
     sites = encode(lines["site"].to_list(), "sites") if "site" in lines else one_site(len(groups))
     if len(groups.names) < 2 and not unknown:
         where, only = " and ".join(map(repr, columns.group)), groups.names[0]
         raise InputError(f"--group: every row of {where} is of group {only!r}; a gap needs at least two groups.")
     if not unknown:
-        check_groups(groups.names, rows, "--group")
+        if len(parts_of_groups) == 1:
+            check_groups(groups.names, rows, "--group")
         check_spelling(sites.names, "--site")
     tally = _tallied(lines, groups, sites, labelled=columns.label is not None)
     return CountedRules(tally, groups.names, sites.names), rows, sum(left_out for _, left_out in read)

@@ -19,6 +19,7 @@ from scipy.special import ndtri
 
 from logofair.auditing.chance import TAIL, count_pairs, pair_figure, pair_limits, ratio_limits, share_limits
 from logofair.auditing.measure import Changes, Tally, as_one_site, counts_rows, tally_of, value_of
+from logofair.columns.attributes import Attributes
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import ACCURACY, Costs
@@ -37,7 +38,7 @@ from logofair.outcomes import (
     room,
     states_of,
 )
-from logofair.requirement import TODAY, People, Population, Requirement
+from logofair.requirement import ALL, TODAY, People, Population, Requirement, population_name
 
 # From the error of one end, (places, 1), to both ends of the intervals of some shares, each (places, populations).
 _Limits: TypeAlias = Callable[[Floats], tuple[Floats, Floats]]
@@ -77,9 +78,18 @@ class CountedRules:
         costs = None if self.costs is None else self.costs.mean()
         return CountedRules(self.after.merged(), self.groups, (None,), before, changes, costs)
 
+    @cached_property
+    def attributes(self) -> Attributes:
+        """The columns that the groups are of."""
+        return Attributes(self.groups)
+
     def members(self, population: Population) -> Booleans:
         """Which groups belong to a population; the empty one is everyone."""
-        return np.array([not population or str(group) in population for group in self.groups])
+        return self.attributes.members(population)
+
+    def parted(self, requirement: Requirement) -> tuple[tuple[Label, ...], Indices]:
+        """The groups that a requirement compares, and to which of them each group of the rows belongs."""
+        return self.attributes.parted(requirement.by or ALL)
 
 
 def judge(
@@ -176,20 +186,30 @@ def count_comparisons(
     alone, sides = rules.sites == (None,), (rules, rules.over_all())
     audited = (local, ()) if alone and tuple(local) == tuple(global_) else (local, global_)
     counts = [
-        sum(count_pairs(side.after.rate(rate)) for rate in rates) for side, rates in zip(sides, audited, strict=True)
+        sum(count_pairs(part.rate(rate)) for rate in rates for part in _by_attribute(side))
+        for side, rates in zip(sides, audited, strict=True)
     ]
     for each in requirements:
         side, places = sides[each.scope.is_global], _covered(each, sides[each.scope.is_global].sites)
         if each.measure in ("gap", "ratio"):
             known = (*local, *global_) if alone else audited[each.scope.is_global]
-            rates = [rate for rate in each.rates if each.measure == "ratio" or rate not in known]
-            count = sum(count_pairs(side.after.rate(rate)[places]) for rate in rates)
+            apart = each.measure == "ratio" or each.by == ALL or len(each.by) > 1
+            rates = [rate for rate in each.rates if apart or rate not in known]
+            names, place = rules.parted(each)
+            tally = side.after.gathered(place.tolist(), len(names))
+            count = sum(count_pairs(tally.rate(rate)[places]) for rate in rates)
         else:
             several = each.measure == "rate" and not each.who
-            count = len(places) * (len(rules.groups) if several else 2 if each.relation == "=" else 1)
+            count = len(places) * (len(rules.parted(each)[0]) if several else 2 if each.relation == "=" else 1)
         counts[each.scope.is_global] += count
     counts = [sum(counts)] * 2 if alone else counts  # one site is all of them
     return max(counts[0], 1), max(counts[1], 1)
+
+
+def _by_attribute(rules: CountedRules) -> list[Tally]:
+    """The tallies whose groups are compared: of one attribute, or of each of several by itself."""
+    parted = map(rules.attributes.parted, rules.attributes.alone)
+    return [rules.after.gathered(place.tolist(), len(names)) for names, place in parted] or [rules.after]
 
 
 # ---------------------------------------------------------------- figures with their intervals
@@ -345,13 +365,16 @@ def compared(requirement: Requirement, rules: CountedRules) -> Compared:
         return _loss(requirement, rules)
     if requirement.measure == "precision":
         rules = replace(rules, after=rules.after.of_accepted, before=rules.before and rules.before.of_accepted)
-    place = list(range(len(rules.groups)))
-    names: list[tuple[Label, ...]] = [(group,) for group in rules.groups]
+    groups, parted = rules.parted(requirement)
+    place = parted.tolist()
+    names: list[tuple[Label, ...]] = [(group,) for group in groups]
     if requirement.who or requirement.measure == "accepted":
         population = requirement.who[0] if requirement.who else ()
         members = rules.members(population)
         place = np.where(members, 0, -1).tolist()
         names = [tuple(group for group, own in zip(rules.groups, members, strict=True) if population and own)]
+        if rules.attributes.columns:
+            names = [(population_name(population),) if population else ()]
     after, rates = rules.after.gathered(place, len(names)), rates_of(requirement)
     values, people = (np.stack([of(rate) for rate in rates]) for of in (after.rate, after.effective_rows))
     rows, before = np.stack([after.rows_behind(rate) for rate in rates]), np.full(values.shape, np.nan)
@@ -430,6 +453,8 @@ def _difference(requirement: Requirement, rules: CountedRules) -> Compared:
         axis=0,
     )
     names = [tuple(group for group in rules.groups if any(str(group) in each for each in requirement.who))]
+    if rules.attributes.columns:
+        names = [tuple(population_name(population) for population in requirement.who if population)]
     called, known = (requirement.rates[0].name,), np.array([[all(map(counts_rows, rates))]])
     figures = before[None], after[None], rows[None], rows[None].astype(float)
     return Compared(requirement, called, names, *figures, own, known)

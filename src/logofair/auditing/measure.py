@@ -119,6 +119,17 @@ class Tally:
         over_all = self.over_all and self.over_all.gathered(place, count)
         return replace(self._each(lambda part: _gathered(part, place, count)), over_all=over_all)
 
+    @classmethod
+    def beside(cls, several: Sequence[Tally]) -> Tally:
+        """The groups of several tallies of the same rows, one after the other."""
+
+        def joined(name: str) -> Any:
+            parts = [getattr(each, name) for each in several]
+            return None if parts[0] is None else np.concatenate(parts, axis=1)
+
+        arrays = {name: joined(name) for name in ("rows", "mass", "accepted", "people", "squares", "products")}
+        return replace(several[0], **arrays, over_all=None)
+
     def only(self, site: int) -> Tally:
         """One site."""
         return self._each(lambda part: part[site : site + 1])
@@ -406,6 +417,12 @@ class Changes:
         """Groups summed to ``count`` others, each to the one at its place; those with place -1 are left out."""
         falls, squared = (_gathered(part, place, count) for part in (self.falls, self.squared))
         return Changes(self.rises.gathered(place, count), falls, squared)
+
+    @classmethod
+    def beside(cls, several: Sequence[Changes]) -> Changes:
+        """The groups of several changes of the same rows, one after the other."""
+        falls, squared = (np.concatenate([getattr(c, name) for c in several], axis=1) for name in ("falls", "squared"))
+        return cls(Tally.beside([each.rises for each in several]), falls, squared)
 
     def rates(self, rate: Rate) -> tuple[Floats, Floats]:
         """Change of a rate by (site, group), and its squared standard error; NaN where undefined."""

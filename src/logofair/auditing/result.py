@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from logofair.auditing.chance import (
     pair_limits,
     share_limits,
 )
-from logofair.auditing.measure import Measured, Tally, counting_labels, counts_rows, value_of
+from logofair.auditing.measure import Changes, Measured, Tally, counting_labels, counts_rows, value_of
+from logofair.columns.attributes import Attributes
 from logofair.columns.checks import Floats, Label
 from logofair.columns.segments import Booleans, Indices
 from logofair.costs import Costs
@@ -91,6 +93,10 @@ class Undefined(Result):
 class Side:
     """The rates of one side, local or global: ``values[rate, site, group]``, NaN if undefined, and their gaps.
 
+    Of several attributes the groups are those of each, one after the other: each of the rates ``given`` stands there
+    once for every attribute, by which its name says it is, and has values for these groups alone. ``counted`` tallies
+    them, ``tally`` their intersections, which ``parted`` takes to the groups of each attribute.
+
     Lower limits are corrected for ``comparisons``. The noise floor is that of ``like``, where given, another rule on
     the same rows: it hardly depends on the rule, and is the most expensive figure where many rules are measured.
     """
@@ -101,6 +107,9 @@ class Side:
     tally: Tally
     values: Floats
     comparisons: int
+    counted: Tally
+    given: tuple[Rate, ...]
+    parted: tuple[tuple[tuple[Label, ...], list[int]], ...] = ()
     like: Side | None = None
 
     @classmethod
@@ -115,9 +124,29 @@ class Side:
         like: Side | None = None,
     ) -> Side:
         """Measure every rate; comparisons are by default these pairs of groups."""
-        values = np.stack([tally.rate(rate) for rate in rates])
+        attributes, counted, given = Attributes(groups), tally, rates
+        parted = tuple((names, place.tolist()) for names, place in map(attributes.parted, attributes.alone))
+        if parted:
+            counted = Tally.beside([tally.gathered(place, len(names)) for names, place in parted])
+            groups = tuple(chain(*(names for names, _ in parted)))
+            rates = tuple(replace(k, name=f"{k.name} by {column}") for k in given for column in attributes.columns)
+        values = np.stack([counted.rate(rate) for rate in rates])
+        if parted:
+            own = np.repeat(np.arange(len(parted)), [len(names) for names, _ in parted])
+            of_rate = np.tile(np.arange(len(parted)), len(given))
+            values[np.broadcast_to((of_rate[:, None] != own)[:, None], values.shape)] = np.nan
         comparisons = count_pairs(values) if comparisons is None else comparisons
-        return cls(rates, groups, sites, tally, values, comparisons, like=like)
+        return cls(rates, groups, sites, tally, values, comparisons, counted, given, parted, like=like)
+
+    def gathered(self, changes: Changes) -> Changes:
+        """Changes of the groups of the rows as those of these groups."""
+        parts = [changes.gathered(place, len(names)) for names, place in self.parted]
+        return Changes.beside(parts) if parts else changes
+
+    def has(self, rate: int, group: int) -> bool:
+        """Whether a rate is by the attribute that a group is of."""
+        ends = np.cumsum([len(names) for names, _ in self.parted])
+        return not self.parted or int(np.searchsorted(ends, group, side="right")) == rate % len(self.parted)
 
     @cached_property
     def _gaps(self) -> tuple[Floats, npt.NDArray[np.intp]]:
@@ -136,12 +165,12 @@ class Side:
     @cached_property
     def rows(self) -> Indices:
         """Rows behind each rate, (rates, sites, groups)."""
-        return np.stack([self.tally.rows_behind(rate) for rate in self.rates])
+        return np.stack([self.counted.rows_behind(rate) for rate in self.rates])
 
     @cached_property
     def effective(self) -> Floats:
         """Effective number of rows behind each rate, (rates, sites, groups)."""
-        return np.stack([self.tally.effective_rows(rate) for rate in self.rates])
+        return np.stack([self.counted.effective_rows(rate) for rate in self.rates])
 
     @cached_property
     def gap_rows(self) -> Indices:
@@ -257,18 +286,20 @@ class Side:
             return Measured(float(self.values[at]), **ends, rows=int(self.rows[at]))
 
         return {
-            rate.name: {group: measured((k, place, a)) for a, group in enumerate(self.groups)}
+            rate.name: {group: measured((k, place, a)) for a, group in enumerate(self.groups) if self.has(k, a)}
             for k, rate in enumerate(self.rates)
         }
 
     def undefined(self, place: int) -> Iterator[Undefined]:
         """The undefined rates of one site, with the reason of each."""
         for k, a in np.argwhere(np.isnan(self.values[:, place])).tolist():
+            if not self.has(k, a):
+                continue
             counting = counting_labels(self.rates[k])
             reason = "not finite"
-            if not self.tally.rows[place, a, counting].any():
+            if not self.counted.rows[place, a, counting].any():
                 reason = "no rows"
-            elif not self.tally.mass[place, a, counting].any():
+            elif not self.counted.mass[place, a, counting].any():
                 reason = "no weight"
             label = counting[0] if len(counting) == 1 else None
             yield Undefined(self.rates[k].name, reason, self.groups[a], self.sites[place], label)
@@ -479,7 +510,7 @@ class Audit(Reportable):
             "smallest": {
                 "rate": self.local.rates[rate].name,
                 "site": self.sites[site],
-                "group": self.groups[group],
+                "group": self.local.groups[group],
                 "rows": int(rows[rate, site, group]),
             },
         }

@@ -17,6 +17,7 @@ from logofair.auditing.judging import CountedRules, count_comparisons, judge
 from logofair.auditing.measure import Changes, Measured, as_one_site, tally_of
 from logofair.auditing.result import Audit, Comparison, Side
 from logofair.columns import checks as inputs
+from logofair.columns.attributes import Attributes, columns_like, read_groups
 from logofair.columns.checks import Binary, Floats, Label
 from logofair.columns.labels import Codes, check_groups, check_spelling, encode, one_site
 from logofair.columns.segments import Booleans
@@ -114,6 +115,7 @@ def audit(
             raise InputError("decisions: given together with policy=; pass None, or leave the policy out.")
         if scores is None:
             raise InputError("scores: missing, but the policy decides by them; pass one per row.")
+        sensitive_features = columns_like(sensitive_features, policy.groups)
         before, decisions = policy_chances(policy, scores, sensitive_features, sites, group_probabilities)
         chances = True
     columns = (labels, sensitive_features, sites, notion, scores, sample_weight, ids)
@@ -122,7 +124,7 @@ def audit(
     tolerances, there = (local_tolerance, global_tolerance), rows.site.names
     if policy is None or any(each is not None for each in tolerances) or require:
         measured = {"local": rows.local, "global": rows.global_}
-        required = make_requirements(require, measured, *tolerances, rows.site, rows.group.names)
+        required = make_requirements(require, measured, *tolerances, rows.site, rows.group)
     else:
         required, there = policy_requirements(policy, *names)
     of_today = [str(item) for item in required.items if item.needs_unconstrained]
@@ -285,7 +287,7 @@ def checked_columns(
     positive = None if labels is None else inputs.binary(labels)
     score = None if scores is None else inputs.probabilities(scores)
     weight = inputs.weights(sample_weight, chance.size)
-    group = encode(sensitive_features, "sensitive_features")
+    group = read_groups(sensitive_features)
     site = one_site(chance.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
     inputs.same_length(chance.size, labels=positive, sensitive_features=group, sites=site, scores=score, ids=people)
@@ -293,7 +295,8 @@ def checked_columns(
         raise InputError(
             f"sensitive_features: every row is of group {group.names[0]!r:.40}; a gap needs at least two groups."
         )
-    check_groups(group.names, len(group))
+    if not Attributes(group.names).columns:  # each by itself is checked already
+        check_groups(group.names, len(group))
     check_spelling(site.names, "sites")
     if len(group.names) * len(site.names) > _MOST_CELLS:
         many = f"{len(group.names)} groups at {len(site.names)} sites"
@@ -406,7 +409,7 @@ def _gap_change(first: Side, second: Side, changes: Changes) -> Measured | None:
     if np.isnan(first.gaps).all() or np.isnan(second.gaps).all():
         return None
     difference = float(np.nanmax(second.gaps) - np.nanmax(first.gaps))
-    means, errors = map(np.stack, zip(*map(changes.rates, first.rates), strict=True))
+    means, errors = map(np.stack, zip(*map(first.gathered(changes).rates, first.rates), strict=True))
     high = min(_bound_by_pairs(second, first, errors), _bound_by_changes(second, means, errors))
     low = -min(_bound_by_pairs(first, second, errors), _bound_by_changes(first, -means, errors))
     known = np.isfinite(low) and np.isfinite(high)

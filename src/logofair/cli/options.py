@@ -456,7 +456,7 @@ _FIRST = (
         "--group",
         metavar="COLUMN",
         multiple=True,
-        help="Groups to compare, such as sex; give it again for intersections ('Female, Black').",
+        help="Groups to compare, such as sex; give it again for several attributes, each by itself.",
     ),
 )
 _SITE = click.option("--site", metavar="COLUMN", help="Sites; by default each file is one.")

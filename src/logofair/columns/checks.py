@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Callable, Collection, Hashable, Iterable, Sized
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sized
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -141,7 +141,8 @@ def same_order(**columns: object) -> None:
     Indices that hold other rows say nothing: scores that a model returned are often numbered anew.
     """
     known: tuple[str, Any] | None = None
-    for name, values in columns.items():
+    each = ((name, values.values() if isinstance(values, Mapping) else [values]) for name, values in columns.items())
+    for name, values in ((name, one) for name, several in each for one in several):
         if type(values).__module__.partition(".")[0] != "pandas" or not hasattr(values, "index"):
             continue
         index: Any = values.index

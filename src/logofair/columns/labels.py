@@ -37,10 +37,11 @@ _NativeCodes: TypeAlias = tuple[npt.NDArray[Any], Callable[[npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Codes:
-    """A column of labels as integers: ``names[codes[i]]`` is row i's label."""
+    """A column of labels as integers: ``names[codes[i]]`` is row i's label; ``column`` is its name, if it has one."""
 
     names: tuple[Label, ...]
     codes: Integers
+    column: str | None = None
 
     def __len__(self) -> int:
         return self.codes.size
@@ -108,7 +109,9 @@ def one_site(rows: int) -> Codes:
 
 
 def encode(values: object, where: str) -> Codes:
-    """Number the labels of a column in sorted order (order of text where they do not compare)."""
+    """Number the labels of a column in sorted order (order of text where they do not compare), if they are not yet."""
+    if isinstance(values, Codes):
+        return values
     native = _native_codes(values)
     return _encode_array(_labels(values, where), where) if native is None else _encode_native(*native, where)
 
@@ -287,13 +290,19 @@ def _encode_objects(rows: npt.NDArray[Any] | list[Any], where: str) -> Codes:
         raise _missing(int(np.argmax(empty[codes])), where)
     # Comparing with a numpy scalar may overflow in the cast.
     labels = [name.item() if isinstance(name, np.generic) else name for name in labels]
-    try:
-        names = sorted(labels)
-    except TypeError:  # labels of mixed type: any fixed order will do
-        names = sorted(labels, key=lambda name: (type(name).__name__, str(name)))
+    names = sorted_labels(labels)
     sorted_place = {name: i for i, name in enumerate(names)}
     rank = np.fromiter(map(sorted_place.__getitem__, labels), dtype=np.int32, count=len(labels))
     return Codes(tuple(names), rank[codes] if rank.size else codes)
+
+
+def sorted_labels(labels: Iterable[Label]) -> list[Any]:
+    """Labels in order; of mixed types any fixed order will do."""
+    given: list[Any] = list(labels)
+    try:
+        return sorted(given)
+    except TypeError:
+        return sorted(given, key=lambda label: (type(label).__name__, str(label)))
 
 
 def _distinct(rows: npt.NDArray[Any] | list[Any], where: str) -> tuple[Integers, npt.NDArray[Any]] | None:

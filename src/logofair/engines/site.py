@@ -31,6 +31,7 @@ from logofair.files.documents import Document
 from logofair.files.inputs import ColumnNames, one_file
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint
+from logofair.files.values import label_text
 from logofair.files.writing import locked
 from logofair.policy.info import ColumnsInfo
 from logofair.policy.policy import Policy
@@ -171,7 +172,9 @@ def read_site(settings: SiteSettings, plan: Plan) -> SiteColumns:
     rows = read_rows(one_file(Path(settings.data)), settings.columns.only(*needed))
     names = {str(name): name for name in plan.groups}  # a CSV file has text where another site's has numbers
     assert rows.groups is not None  # a column that is needed
-    groups = [names.get(str(value), value) for value in rows.groups.tolist()]
+    # Several columns stand in a plan as one of their intersections, as files write these.
+    texts = (label_text(value) if isinstance(value, tuple) else value for value in rows.groups.labels.tolist())
+    groups = [names.get(str(text), text) for text in texts]
     strange = next((value for value in dict.fromkeys(groups) if str(value) not in names), None)
     if strange is not None:
         raise RefusedError(

@@ -327,7 +327,7 @@ def local_requirements(required: Requirements, cells: Cells) -> Requirements:
 def _best_gain(own: Requirements, cells: Cells, site: int) -> float:
     """What a site's best rule by itself gains per person, whatever other sites are in this process."""
     name, costs = str(own.sites[site]), None if own.costs is None else own.costs.only(site)
-    items = of_places(own.items, [name], map(str, own.groups))
+    items = of_places(own.items, [name], own.groups)
     alone = replace(own, items=items, sites=(name,), costs=costs, people=own.people[site : site + 1])
     try:
         found = with_best(alone, cells.of_sites(np.array([site])), "eta")[0].best

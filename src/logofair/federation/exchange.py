@@ -331,10 +331,14 @@ def combination_limits(
     """Smallest and largest part of each combination of rates that so many rows can have, (combinations,) each."""
     low, high = np.zeros(len(combinations)), np.zeros(len(combinations))
     for k, each in enumerate(combinations):
-        for number, rate, group in each.terms:
+        for number, rate, groups in each.terms:
             base = rate.denominator(roster.mass, roster.positives)
             ends = np.array(share_limits((rate,), counts, roster))[..., 0]  # of each group in its own rate
-            ends = (ends * base).sum(axis=1) / base.sum() if group is None and base.sum() > 0 else ends[:, group or 0]
+            ends = (
+                (ends * base).sum(axis=1) / base.sum()
+                if groups is None and base.sum() > 0
+                else ends[:, (groups or (0,))[0]]
+            )
             some = number * ends
             low[k], high[k] = low[k] + some.min(), high[k] + some.max()
     return low, high

@@ -128,10 +128,10 @@ class GlobalRequirements:
             return self._accepted(self.today, self.plan.over_all.today.index(each.of.normalised()[0]))
         of, unit = each.of.normalised()
         found = 0.0
-        for number, rate, group in of.terms:
+        for number, rate, groups in of.terms:
             k = self.plan.over_all.today.index(rate)
-            if group is not None:
-                found += number * float(self._accepted(self.today, k)[group])
+            if groups is not None:  # one, since a federation's groups are of one column
+                found += number * float(self._accepted(self.today, k)[groups[0]])
             else:
                 base = float(rate.denominator(self.mass, self.positives).sum())
                 found += number * float(self.today[:, k].sum()) / base if base > 0 else 0.0

@@ -417,7 +417,7 @@ class Plan:
         ``own_costs`` likewise; ``people`` are their rows, where a number of people is required. What names other sites
         is left out.
         """
-        items = of_places(self.require, sites, map(str, self.groups))
+        items = of_places(self.require, sites, self.groups)
         if own is not None and sites:
             at = Scope("at", tuple(sites))
             items += tuple(

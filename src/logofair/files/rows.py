@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from logofair.columns.attributes import read_groups
 from logofair.columns.checks import Floats, nearest_name, shown
 from logofair.columns.labels import Codes, encode
 from logofair.errors import InputError
@@ -24,7 +25,6 @@ from logofair.files.values import (
     check_sites,
     combine_columns,
     is_number,
-    join_groups,
     label_text,
     plain_values,
 )
@@ -42,19 +42,17 @@ _COPIES = 0.25  # above this share of the rows, copies are no accident
 class DataRows:
     """Checked columns, as :func:`logofair.fit` takes them; None where there is no such column.
 
-    ``dropped``: how many rows were left out because they lack a value. ``group_parts`` are the values of the group
-    columns by the group's name.
+    ``dropped``: how many rows were left out because they lack a value.
     """
 
     scores: Floats | None
     labels: npt.NDArray[np.int64] | None
-    groups: npt.NDArray[Any] | None
+    groups: Codes | None
     sites: npt.NDArray[Any] | None
     weights: Floats | None
     ids: npt.NDArray[Any] | None
     dropped: int
     source: DataSource
-    group_parts: Mapping[Any, tuple[Any, ...]]
     probabilities: Mapping[str, Floats]  # of every group, where such columns were named
 
     @property
@@ -85,27 +83,20 @@ def read_rows(
     if not any(part.height for part in parts):
         raise no_rows_error(files, columns, option)
     combined = {role: whole_column([part[role] for part in parts], role, files, columns) for role in parts[0].columns}
-    group_columns = [combined.pop(role) for role in parts[0].columns if role.startswith("group ")]
-    group_parts: dict[Any, tuple[Any, ...]] = {}
-    if group_columns:
-        combined["group"] = group = join_groups(group_columns)
-        first = group.is_first_distinct()
-        named = zip(*(column.filter(first) for column in group_columns), strict=True)
-        group_parts = dict(zip(group.filter(first), named, strict=True))
     count = sum(part.height for part in parts)
     if "site" in combined:
         check_sites(combined["site"].n_unique(), count, columns.site)
     arrays = {role: _array(column) for role, column in combined.items()}
+    groups = {name: arrays[f"group {place}"] for place, name in enumerate(columns.group)}
     return DataRows(
         scores=arrays.get("score"),
         labels=arrays.get("label"),
-        groups=arrays.get("group"),
+        groups=read_groups(groups) if groups else None,
         sites=arrays.get("site"),
         weights=arrays.get("weight"),
         ids=arrays.get("id"),
         dropped=sum(left_out for _, left_out in read),
         source=source_of(files, columns, count),
-        group_parts=group_parts,
         probabilities={name: arrays[f"probability {name}"] for name, _ in columns.group_probability},
     )
 
@@ -286,11 +277,13 @@ def read_parts(
                 f"--id: {len(both):,} {are} among the rows to fit on too, such as {shown(min(both))} in column "
                 f"{columns.id!r}; a test needs other people: leave these out of one of the two."
             )
+    if found.sites is not None and rows.sites is not None:
+        found = replace(found, sites=_as_known(encode(found.sites, "--test"), encode(rows.sites, "--site")).labels)
     assert found.groups is not None
     assert rows.groups is not None  # --test needs them
-    sites = None if found.sites is None or rows.sites is None else _as_known(found.sites, rows.sites)
-    found = replace(found, groups=_as_known(found.groups, rows.groups), sites=sites)
-    if unknown := set(encode(found.groups, "--test").names) - set(encode(rows.groups, "--test").names):
+    groups = _as_known(found.groups, rows.groups)
+    found = replace(found, groups=groups)
+    if unknown := set(groups.names) - set(rows.groups.names):
         name = min(map(label_text, unknown))
         raise InputError(f"--test: has rows of group {name!r}, which no row to fit on is of; leave them out.")
     if rows.ids is None:
@@ -331,9 +324,7 @@ def _lines(rows: DataRows, names: Sequence[str]) -> polars.DataFrame:
     return lines
 
 
-def _as_known(labels: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _as_known(labels: Codes, known: Codes) -> Codes:
     """Labels as other rows have them: files, or some rows of one, may hold as text what others hold as numbers."""
-    texts = {label_text(name): name for name in encode(known, "labels").names}
-    own = encode(labels, "labels")
-    names = tuple(texts.get(label_text(name), name) for name in own.names)
-    return labels if list(map(type, names)) == list(map(type, own.names)) else Codes(names, own.codes).labels
+    texts = {label_text(name): name for name in known.names}
+    return replace(labels, names=tuple(texts.get(label_text(name), name) for name in labels.names))

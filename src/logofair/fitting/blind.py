@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from logofair.columns.attributes import Attributes, read_groups
 from logofair.columns.cells import Cells
 from logofair.columns.checks import Floats, Integers, same_length
-from logofair.columns.labels import Codes, encode, one_site
+from logofair.columns.labels import Codes, one_site
 from logofair.columns.segments import Indices
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.pooling import cells_may_borrow
@@ -58,7 +59,12 @@ def check_away(settings: FitSettings, confidence: float | None, *, smallest: boo
 
 def read_sight(table: object, sensitive_features: object) -> Sight:
     """Check the probabilities of the groups."""
-    known = None if sensitive_features is None else encode(sensitive_features, "sensitive_features")
+    known = None if sensitive_features is None else read_groups(sensitive_features)
+    if known is not None and Attributes(known.names).columns:
+        raise InputError(
+            "group_probabilities: are of the groups of one column, but sensitive_features has several; pass the one "
+            "that they are of."
+        )
     names, seen = read_probabilities(table, () if known is None else known.names)
     if (seen == seen[:1]).all():
         raise InputError(

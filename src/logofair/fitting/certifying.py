@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from scipy.special import ndtr
@@ -49,7 +50,7 @@ from logofair.outcomes import MET, NEW_ROWS, TRUE_GAP, UNCLEAR, Outcome, Outcome
 from logofair.policy.info import PoolingInfo, PromisesInfo
 from logofair.policy.mixtures import Mixtures, filled
 from logofair.policy.policy import Policy
-from logofair.requirement import TODAY, Requirement
+from logofair.requirement import ALL, TODAY, Requirement
 from logofair.requirements import Requirements
 from logofair.solvers.certificate import certify
 from logofair.solvers.problem import Problem, make_problem
@@ -105,7 +106,10 @@ def split_rows(prepared: Prepared, requirements: Requirements, settings: FitSett
                 "confidence."
             )
     one_share = requirements.only_gaps and len(rates) == 1 and counts_rows(rates[0])
-    method = BY_RANK if one_share and rows.people is None and rows.weights is None else _HELD_OUT
+    # The rate of a union of cells has weights that are estimated, too: no order statistic tells of it.
+    cells_alone = all(each.parted is None for each in chain(*requirements.holding.values()))
+    by_rank = one_share and cells_alone and rows.people is None and rows.weights is None
+    method = BY_RANK if by_rank else _HELD_OUT
     # A stream of its own: the folds of the calibration are drawn from the number alone.
     rng = np.random.default_rng([settings.random_state, 1])
     if rows.people is not None:
@@ -178,7 +182,8 @@ def _statements(requirements: Requirements, problem: Problem) -> list[_Statement
             item, today = each.requirement, each.requirement.bound == TODAY
             of_rate = item.rates.index(each.of) if isinstance(each.of, Rate) else 0
             apart = today and each.measure == "rate" and each.group is None
-            for group in range(len(requirements.groups)) if apart else (each.group,):
+            groups, _ = requirements.attributes.parted(item.by or ALL)
+            for group in range(len(groups)) if apart else (each.group,):
                 own = 0 if group is None else group
                 bounds, known = each.bounds[:, own], defined[..., k].any(axis=1)
                 bounds = np.full_like(bounds, item.bound) if item.measure == "precision" else bounds
@@ -487,7 +492,7 @@ def _with_room(problem: Problem, statements: Sequence[_Statement], rules: Counte
                     target = (target - bound) * accepted[:, None]
             target = np.where(enough, target, -np.inf if floor else np.inf)
             if requirement.measure == "rate" and requirement.who != ((),):
-                group = slice(None) if each.group is None else slice(each.group, each.group + 1)
+                group = slice(target.shape[1]) if each.group is None else slice(each.group, each.group + 1)
                 end = (own_limits.least if floor else own_limits.most)[:, group, k]
             else:
                 end, target = (own_limits.total_least if floor else own_limits.total_most)[:, k], target[:, 0]

@@ -165,7 +165,7 @@ def fit(
     rows = checked_rows(scores, labels, sensitive_features, sites, sample_weight, calibration, basis, ids)
     random_state = None if random_state is None else random_number(random_state)
     requirements = make_requirements(
-        require, notion, local_tolerance, global_tolerance, rows.sites, rows.groups.names, costs=costs
+        require, notion, local_tolerance, global_tolerance, rows.sites, rows.groups, costs=costs
     )
     algorithm1 = solver_settings(solver)
     confidence = check_confidence(confidence)
@@ -173,6 +173,8 @@ def fit(
         raise InputError(
             "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
         )
+    if algorithm1 is not None and requirements.attributes.columns:
+        raise InputError("solver: 'algorithm1' knows the groups of one column alone; use 'exact', or pass one column.")
     smallest = check_objective(objective, requirements)
     if smallest and confidence is not None:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, product
@@ -14,6 +14,7 @@ from logofair.auditing import Audit, Comparison
 from logofair.auditing.judging import CountedRules, judge
 from logofair.auditing.measure import Tally, as_one_site, tally_of
 from logofair.auditing.rows import AuditedRows, checked_columns, compared_audits, policy_chances, policy_costs
+from logofair.columns.attributes import Attributes, columns_like
 from logofair.columns.checks import NAMED, Floats, Integers, Label
 from logofair.columns.segments import Booleans, Indices, cell_numbers, pieces
 from logofair.costs import Costs
@@ -28,9 +29,11 @@ from logofair.policy.mixtures import Mixtures, Rules
 from logofair.policy.policy import Policy
 from logofair.records import Result
 from logofair.reportable import Reportable
+from logofair.requirement import ALL
 from logofair.requirements import Requirements
 from logofair.solvers.certificate import Certificate
 from logofair.solvers.decomposition import solve_exact
+from logofair.solvers.limits import summed_cells
 from logofair.solvers.problem import LEAST_COUNTED, Problem, make_problem, unconstrained
 
 STORED_OUTCOMES = 50  # of each requirement on each basis, in a policy
@@ -258,6 +261,7 @@ class Solution(Reportable):
         """
         if sensitive_features is None:
             raise InputError("sensitive_features: missing; a test counts true groups, whatever the policy sees.")
+        sensitive_features = columns_like(sensitive_features, self.policy.groups)
         first, chance = policy_chances(self.policy, scores, sensitive_features, sites, group_probabilities)
         notion = {side: Notion(side, given=rates) for side, rates in zip(("local", "global"), self.rates, strict=True)}
         rows = checked_columns(chance, labels, sensitive_features, sites, notion, scores, sample_weight, ids)
@@ -462,7 +466,7 @@ def cell_warnings(
         ("few rows", (count > 1) & (count < FEW_ROWS) & ~one_label, {}),
     )
     for kind, which, more in kinds:
-        yield from _about_cells(kind, which, rows, **more)
+        yield from _about_cells(kind, which, rows.groups.names, rows.sites.names, **more)
     for side in ("local", "global"):
         yield from _unmeasured(side, problem, rows)
 
@@ -486,12 +490,16 @@ def _counted(problem: Problem, rows: CalibrationRows) -> tuple[Indices, Booleans
 def _unmeasured(side: str, problem: Problem, rows: CalibrationRows) -> Iterator[FitWarning]:
     """Say where a gap is not measured, or leaves a group out, because nobody counts in its rate."""
     local = side == "local"
+    regions, holding = (problem.inside, problem.local_holding) if local else (problem.over_all, problem.global_holding)
     for k, rate in enumerate(problem.local_rates if local else problem.global_rates):
-        regions = problem.inside if local else problem.over_all
         if regions.limits.on_groups[..., k].any():
             continue
         counts = regions.compared[..., k]
-        there = problem.mass > 0 if local else np.array([[True]])
+        by = ALL if regions.parted is None else holding[k][0].requirement.by
+        groups, place = Attributes(rows.groups.names).parted(by)
+        there = np.arange(counts.shape[1]) < np.full((1, 1), len(groups))
+        if local:
+            there = summed_cells(problem.mass[..., None], place[:, None])[..., 0] > 0
         required = np.isfinite(regions.limits.tolerance[:, k]) | (regions.limits.ratio[:, k] > 0).any() | (not local)
         places = rows.sites.names if local else (None,)
         blind = np.flatnonzero(required & ~counts.any(axis=1))
@@ -499,7 +507,7 @@ def _unmeasured(side: str, problem: Problem, rows: CalibrationRows) -> Iterator[
             cells = tuple((places[c], None) for c in blind[:NAMED])
             yield FitWarning("unmeasured gap", cells, blind.size, rate.name)
         left_out = counts.any(axis=1, keepdims=True) & ~counts & there
-        yield from _about_cells("group left out", left_out, rows, places, rate=rate.name)
+        yield from _about_cells("group left out", left_out, groups, places, rate=rate.name)
 
 
 def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
@@ -518,10 +526,10 @@ def empty_ratios(outcomes: Outcomes) -> Iterator[FitWarning]:
 
 
 def _about_cells(
-    kind: str, which: Booleans, rows: CalibrationRows, places: tuple[Label | None, ...] | None = None, **more: Any
+    kind: str, which: Booleans, groups: Sequence[Label], places: Sequence[Label | None], **more: Any
 ) -> Iterator[FitWarning]:
-    """A warning about the cells marked, if there are any; by default each place is a site."""
-    count, names = int(which.sum()), rows.sites.names if places is None else places
+    """A warning about the cells marked, (places, groups), if there are any."""
+    count = int(which.sum())
     if count:
-        cells = [(names[c], rows.groups.names[a]) for c, a in np.argwhere(which)[:NAMED]]
+        cells = [(places[c], groups[a]) for c, a in np.argwhere(which)[:NAMED]]
         yield FitWarning(kind, tuple(cells), count, **more)

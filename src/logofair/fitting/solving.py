@@ -14,6 +14,7 @@ import numpy as np
 
 from logofair.calibration import METHODS, STRENGTH, Calibrator, CrossFit, cross_fit, isotonic_chances
 from logofair.calibration.maps import log_odds
+from logofair.columns.attributes import Attributes, read_groups
 from logofair.columns.cells import Cells, build_cells, cells_in_order
 from logofair.columns.checks import (
     Floats,
@@ -151,14 +152,14 @@ def checked_rows(
             "pass labels, or use calibration='none' with basis='eta'."
         )
     label = None if labels is None else binary(labels)
-    given = sensitive_features
-    group = given if isinstance(given, Codes) else encode(given, "sensitive_features")
+    group = read_groups(sensitive_features)
     site = one_site(score.size) if sites is None else encode(sites, "sites")
     people = None if ids is None else encode(ids, "ids")
     same_length(score.size, labels=label, sensitive_features=group, sites=site, ids=people)
     if len(group.names) < 2:
         raise InputError(f"sensitive_features: only one group, {group.names[0]!r}; fairness compares two or more.")
-    check_groups(group.names, score.size)
+    if not Attributes(group.names).columns:  # each by itself is checked already
+        check_groups(group.names, score.size)
     check_spelling(site.names, "sites")
     if label is not None and calibration != "none" and (label == label[0]).all():
         raise InputError(

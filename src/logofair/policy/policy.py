@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from logofair.calibration import Calibrator
+from logofair.columns.attributes import known_groups, row_of
 from logofair.columns.checks import (
     Floats,
     Integers,
     Label,
-    column,
     listed_names,
     probabilities,
     random_number,
@@ -378,7 +378,7 @@ class Policy(Reportable):
         else:
             if group_probabilities is not None:
                 raise InputError("group_probabilities: this policy decides by the groups themselves; leave them out.")
-            group = encode_known(sensitive_features, self.groups, "sensitive_features")
+            group = known_groups(sensitive_features, self.groups)
         site = self._site_codes(sites, score.size)
         same_length(score.size, sensitive_features=group, sites=site, group_probabilities=seen)
         known = len(self.sites) * self.width
@@ -420,7 +420,7 @@ class Policy(Reportable):
         if self.site is not None and on_unknown == "raise" and strange_site.any():
             row = int(np.flatnonzero(strange_site)[0])
             raise InputError(
-                f"sites: row {row} is {_entry(sites, row)!r}, but the policy is of site {self.site!r} alone; "
+                f"sites: row {row} is {row_of(sites, row)!r}, but the policy is of site {self.site!r} alone; "
                 "take that site's policy, leave such rows out, or use on_unknown='base' for raw score >= 1/2."
             )
         refused_groups, refused_sites = strange_group & (on_unknown != "base"), strange_site & (on_unknown == "raise")
@@ -433,7 +433,7 @@ class Policy(Reportable):
             if strange.any():
                 row = int(np.flatnonzero(strange)[0])
                 raise InputError(
-                    f"{where}: row {row} is {_entry(values, row)!r}, a {what} the policy does not know "
+                    f"{where}: row {row} is {row_of(values, row)!r}, a {what} the policy does not know "
                     f"(it knows {listed_names(names, 6)}); {advice}."
                 )
         if strange_site.any() and on_unknown == "merged" and not self.has_merged:
@@ -460,6 +460,8 @@ class _Stored:
         groups, sites = len(self.groups), len(self.sites)
         if not groups or not sites or len(set(self.groups)) < groups or len(set(self.sites)) < sites:
             raise ValueError("labels")
+        if len({getattr(name, "columns", ()) for name in self.groups}) > 1:
+            raise ValueError("columns")
         self.calibrator.check()
         width = 1 if isinstance(self.mixtures, LinearRules) else groups
         if (self.calibrator.n_groups, self.calibrator.n_sites) != (width, sites):
@@ -485,9 +487,3 @@ def _check_label(label: Label, what: str) -> None:
         raise InputError(
             f"save: {what} {label!r} is of type {type(label).__name__}; only text, numbers and tuples can be saved."
         )
-
-
-def _entry(values: object, row: int) -> object:
-    # A list of tuples is a column of labels: as an array it would have two dimensions.
-    entry = values[row] if isinstance(values, list | tuple) else column(values, "values")[row]
-    return entry.item() if isinstance(entry, np.generic) else entry

@@ -218,11 +218,11 @@ def _rows_at(
     item, of = holding.requirement, holding.of
     parts: list[Floats]
     if isinstance(of, Combination):
-        terms = [(number, _as_coefficients(rate, group, everybody)) for number, rate, group in of.terms]
+        terms = [(number, _as_coefficients(rate, groups, everybody)) for number, rate, groups in of.terms]
         parts = [np.sum([number * part for number, part in terms], axis=0)]
         parts = parts if all(part.any() for _, part in terms) else []
     else:
-        every = (_as_coefficients(of, a, everybody) for a in range(len(everybody)) if holding.group in (None, a))
+        every = (_as_coefficients(of, (a,), everybody) for a in range(len(everybody)) if holding.group in (None, a))
         parts = [part for part in every if part.any()]
     values = [float((part * today).sum()) for part in parts]
     if item.measure in ("gap", "ratio") and len(parts) > 1:
@@ -244,9 +244,9 @@ def _rows_at(
                 yield _Row(item, site, -part, -end)
 
 
-def _as_coefficients(rate: Rate, group: int | None, everybody: Floats) -> Floats:
-    """A group's rate, or (None) everyone's, in what is selected; all 0 where there is nobody to speak of."""
-    part, which = np.zeros_like(everybody), slice(None) if group is None else slice(group, group + 1)
+def _as_coefficients(rate: Rate, groups: tuple[int, ...] | None, everybody: Floats) -> Floats:
+    """The rate of some groups, or (None) everyone's, in what is selected; all 0 where there is nobody to speak of."""
+    part, which = np.zeros_like(everybody), slice(None) if groups is None else list(groups)
     people, positives = everybody[which].sum(axis=0)
     total = float(rate.denominator(people, positives))
     if total > _NOBODY * max(people, _NOBODY):

@@ -26,7 +26,7 @@ from logofair.requirements import Requirements, conflict_sentence
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.decomposition import Optimum, solve_exact
 from logofair.solvers.limits import Limits
-from logofair.solvers.problem import Problem, make_problem
+from logofair.solvers.problem import Problem, concatenated_parts, make_problem
 
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _ITERATIONS = 200  # rounds of new corners
@@ -117,6 +117,7 @@ class _Row:
     side: str
     site: int
     groups: Indices  # one, or all of them
+    cells: Indices  # the numbers of these groups' cells at a site
     rate: int
     level: int  # the number of the lowest rate that it compares with; -1: none
     slope: float
@@ -148,7 +149,7 @@ def _rows(problem: Problem, names: Mapping[str, Sequence[str]] | None) -> Iterat
         layout, units = regions.layout, regions.limits.unit
         for site, i in np.argwhere(np.isfinite(layout.low) | np.isfinite(layout.high)).tolist():
             rate, slope = int(layout.family[i]), float(layout.slope[site, i])
-            groups = np.flatnonzero((layout.touched == i).any(axis=1))
+            groups, cells = (np.flatnonzero((each == i).any(axis=1)) for each in (layout.owned, layout.touched))
             level = levels + site * layout.rates + rate if slope > 0 else -1
             low, high = float(layout.low[site, i]), float(layout.high[site, i])
             ends = [("tolerance" if np.isfinite(low) else "ratio", low, high)]
@@ -158,7 +159,7 @@ def _rows(problem: Problem, names: Mapping[str, Sequence[str]] | None) -> Iterat
                 if np.isfinite(least) or np.isfinite(most):
                     item = f"{side} {rate} {kind}" if names is None else names[side][rate]
                     unit = float(units[site, rate])
-                    yield _Row(item, side, site, groups, rate, level, slope, least, most, unit)
+                    yield _Row(item, side, site, groups, cells, rate, level, slope, least, most, unit)
         levels += regions.limits.tolerance.size
 
 
@@ -286,7 +287,7 @@ class _Program:
         owners: list[tuple[int, float, str]] = []
         for i, row in enumerate(self.rows):
             of = by_group if row.side == "global" else by_cell[row.site * p.shape[1] : (row.site + 1) * p.shape[1]]
-            members = np.concatenate([of[a] for a in row.groups])
+            members = np.concatenate([of[a] for a in row.cells])
             at, value = members, values[row.side][members, row.rate]
             if row.level >= 0:
                 at, value = np.append(at, columns.cell.size + row.level), np.append(value, -row.slope)
@@ -399,13 +400,15 @@ def conflict_of(requirements: Requirements, cells: Cells) -> InfeasibleError:
 def _separable_program(requirements: Requirements, cells: Cells) -> _Program:
     """A program in which every requirement has rates of its own, so that one can give way while all others hold."""
     alone = {str(item): make_problem(requirements.only([item]), cells) for item in requirements.items}
-    problems = list(alone.values())
+    problems, groups = list(alone.values()), cells.n_groups
     together = replace(
         problems[0],
         local_rates=tuple(rate for each in problems for rate in each.local_rates),
         global_rates=tuple(rate for each in problems for rate in each.global_rates),
         local_limits=Limits.concatenated([each.local_limits for each in problems]),
         global_limits=Limits.concatenated([each.global_limits for each in problems]),
+        local_parted=concatenated_parts([(each.local_parted, len(each.local_rates)) for each in problems], groups),
+        global_parted=concatenated_parts([(each.global_parted, len(each.global_rates)) for each in problems], groups),
     )
     names = {
         "local": [name for name, each in alone.items() for _ in each.local_rates],

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices
@@ -30,7 +32,8 @@ _EMPTY = 1e-9
 class Limits:
     """What is required of some rates, in numbers, for every site or (n = 1) once over all of them.
 
-    Rates are scaled to order 1: a unit of the user's is ``unit`` of these.
+    Rates are scaled to order 1: a unit of the user's is ``unit`` of these. Groups are those of each rate
+    (:class:`Regions`): where that has fewer than others, the last are nobody's.
     """
 
     tolerance: Floats  # (n, rates), of the gap; inf: free
@@ -89,13 +92,15 @@ class Layout:
     """The regions as rows of many small programs alike (:mod:`logofair.solvers.simplex`).
 
     A group has the same rows as every other, one for each of ``rate``, and the last of these may be rows of all groups
-    together: ``touched``, (groups, rows of a group), says which rows of the program they are.
+    together: ``owned``, (groups, rows of a group), says which rows of the program they are, and ``touched``, (cells,
+    rows of a group), which of them a cell has a part in.
     """
 
     low: Floats  # (n, rows)
     high: Floats
     slope: Floats
     family: Indices  # (rows,): the rate whose lowest value is taken off
+    owned: Indices
     touched: Indices
     rate: Indices  # (rows of a group,)
     rates: int
@@ -103,14 +108,14 @@ class Layout:
     @property
     def summing(self) -> Floats:
         """Which groups' rates each row is about, (rows, groups * rates)."""
-        found = np.zeros((self.family.size, len(self.touched), self.rates))
-        for group, rows in enumerate(self.touched):
+        found = np.zeros((self.family.size, len(self.owned), self.rates))
+        for group, rows in enumerate(self.owned):
             found[rows, group, self.rate] = 1.0
         return found.reshape(self.family.size, -1)
 
     def by_rate(self, prices: Floats) -> Floats:
         """Prices of the rows, (..., rows), added up to prices of the groups' rates, (..., groups, rates)."""
-        each = prices[..., self.touched]
+        each = prices[..., self.owned]
         if self.rate.size == self.rates:
             return np.asarray(each)
         found = np.zeros((*each.shape[:-1], self.rates))
@@ -119,7 +124,7 @@ class Layout:
         return found
 
     def by_row(self, values: Floats) -> Floats:
-        """Values of the groups' rates, (..., groups, rates), for the rows that the groups touch."""
+        """Values of the cells' rates, (..., cells, rates), for the rows that they touch."""
         return values if self.rate.size == self.rates else values[..., self.rate]
 
 
@@ -128,10 +133,14 @@ _STEP = 1e-6  # of a ratio, over which the support function is taken for a line
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """What is required of some rates at n places, of the groups that have these rates there."""
+    """What is required of some rates at n places, of the groups that have these rates there.
+
+    ``parted``: to which group of each rate every cell belongs, (cells, rates); None: every cell is a group.
+    """
 
     limits: Limits
     defined: Booleans  # (n, groups, rates): which groups have which rate
+    parted: Indices | None = None
 
     @cached_property
     def compared(self) -> Booleans:
@@ -258,12 +267,15 @@ class Regions:
         ]
         more = [np.stack([total[i] for total in totals], axis=1) if totals else np.zeros((n, 0)) for i in (1, 2)]
         rate = np.array([kind[0] for kind in kinds] + [total[0] for total in totals], dtype=np.int64)
+        owned = np.concatenate([own_rows, common], axis=1)
+        touched = owned if self.parted is None else owned[self.parted[:, rate], np.arange(rate.size)]
         return Layout(
             low=np.concatenate([flat[0], more[0]], axis=1),
             high=np.concatenate([flat[1], more[1]], axis=1),
             slope=np.concatenate([flat[2], np.zeros((n, len(totals)))], axis=1),
             family=np.concatenate([np.tile(rate[: len(kinds)], groups), rate[len(kinds) :]]),
-            touched=np.concatenate([own_rows, common], axis=1),
+            owned=owned,
+            touched=touched,
             rate=rate,
             rates=rates,
         )
@@ -301,6 +313,21 @@ def _band_support(
     best = np.argmax((price * ends).sum(axis=1), axis=1)
     empty = (low > high + _EMPTY).any(axis=1) | (start > end + _EMPTY)[:, 0]
     return np.take_along_axis(ends, best[:, None, None], axis=2)[..., 0], empty
+
+
+def summed_cells(values: Floats, parted: Indices | None) -> Floats:
+    """What cells have of every rate, (..., cells, rates), added up to groups, in the place of as many cells."""
+    if parted is None:
+        return values
+    found = np.zeros_like(values)
+    for k, own in enumerate(parted.T):
+        found[..., k] = values[..., k] @ (own[:, None] == np.arange(own.size)).astype(np.float64)
+    return found
+
+
+def given_to_cells(values: npt.NDArray[Any], parted: Indices | None) -> npt.NDArray[Any]:
+    """What groups have of every rate, (..., groups, rates), in the place of each of their cells."""
+    return values if parted is None else np.asarray(values[..., parted, np.arange(parted.shape[1])])
 
 
 def zero_sum(prices: Floats, counts: Booleans, axis: int) -> Floats:

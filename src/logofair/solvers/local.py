@@ -18,7 +18,7 @@ import numpy as np
 
 from logofair.columns.checks import Floats
 from logofair.columns.segments import Booleans, Indices, search_runs
-from logofair.solvers.limits import range_of, zero_sum
+from logofair.solvers.limits import given_to_cells, range_of, zero_sum
 from logofair.solvers.problem import Problem, total_price
 from logofair.solvers.simplex import Corners, Pricer, Tableau, maximise, refactorise, start
 
@@ -35,7 +35,7 @@ class LocalAnswer:
 
     u: Floats  # (sites, groups)
     v: Floats  # (sites, groups)
-    prices: Floats  # (sites, groups, local rates), summing to 0 over the groups
+    prices: Floats  # (sites, groups, local rates), summing to 0 over the groups of each rate
     sound: bool = True  # whether every site's program was solved within rounding errors
     tableau: Tableau | None = None
 
@@ -91,7 +91,8 @@ def local_bound(problem: Problem, gain_u: Floats, gain_v: Floats, prices: Floats
     """No rule that misses its local requirements by this much at most gains more, whatever the prices, (sites,)."""
     priced = problem.locally_priced(gain_u, gain_v, prices)
     value, _, _ = _best_corners(problem, *priced, np.arange(problem.shape[0]))
-    lost = _ROUNDED * total_price(np.abs(prices), np.abs(problem.local[0]) + np.abs(problem.local[1]))
+    each = given_to_cells(np.abs(prices), problem.local_parted)
+    lost = _ROUNDED * total_price(each, np.abs(problem.local[0]) + np.abs(problem.local[1]))
     return np.asarray((value + lost).sum(axis=1) + problem.inside.support_function(prices, missed))
 
 
@@ -112,7 +113,7 @@ def _pricer(problem: Problem, gain_u: Floats, gain_v: Floats) -> Pricer:
         everyone = sites.size == lu.shape[0]
         some = slice(None) if everyone else sites
         some_u, some_v, rate_u, rate_v = gain_u[some], gain_v[some], lu[some], lv[some]
-        each = rows.by_rate(prices)
+        each = given_to_cells(rows.by_rate(prices), problem.local_parted)
         constant, slope = -total_price(each, rate_u), -total_price(each, rate_v)
         if gains.all():
             constant, slope = some_u + constant, some_v + slope

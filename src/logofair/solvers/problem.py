@@ -20,7 +20,7 @@ from logofair.errors import InputError
 from logofair.notions import Rate
 from logofair.requirement import Requirement
 from logofair.requirements import Combination, Holding, Requirements
-from logofair.solvers.limits import Limits, Regions, gap_of, range_of
+from logofair.solvers.limits import Limits, Regions, gap_of, given_to_cells, range_of, summed_cells
 
 # A rate that counts less than this share of a cell's mass is undefined: it would be noise, and lost in rounding.
 LEAST_COUNTED = 1e-5
@@ -42,7 +42,8 @@ class Problem:
 
     ``local_limits`` and ``global_limits`` say in numbers what is required of the rates, at every site and, as of one
     place, over all of them. ``local_holding`` and ``global_holding`` name the requirements on each rate, with the
-    numbers that "today" stands for.
+    numbers that "today" stands for. ``local_parted`` and ``global_parted`` say to which group of each rate every cell
+    belongs, (groups, rates), where groups are unions of cells; None: every cell of a site is a group.
 
     Rates are scaled to order 1; violations and prices are told in the user's units. ``costs``, (sites, 2), are those of
     a wrongly accepted and of a wrongly rejected row in units of ``cost_unit``; None: accuracy counts, which is 1 less a
@@ -63,6 +64,8 @@ class Problem:
     cost_unit: float = 1.0
     local_holding: tuple[tuple[Holding, ...], ...] = ()
     global_holding: tuple[tuple[Holding, ...], ...] = ()
+    local_parted: Indices | None = None
+    global_parted: Indices | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -127,16 +130,15 @@ class Problem:
     @cached_property
     def inside(self) -> Regions:
         """What is required inside sites."""
-        defined = rates_defined(self.local_rates, self.mass, self.positives)
+        defined = rates_defined(self.local_rates, self.mass, self.positives, self.local_parted)
         # A site without weight has no share selected either.
-        return Regions(self.local_limits, defined & (self.site_mass > 0)[:, None, None])
+        return Regions(self.local_limits, defined & (self.site_mass > 0)[:, None, None], self.local_parted)
 
     @cached_property
     def over_all(self) -> Regions:
         """What is required over all sites, as of one place."""
-        return Regions(
-            self.global_limits, rates_defined(self.global_rates, self.group_mass, self.group_positives)[None]
-        )
+        defined = rates_defined(self.global_rates, self.group_mass, self.group_positives, self.global_parted)
+        return Regions(self.global_limits, defined[None], self.global_parted)
 
     @cached_property
     def units(self) -> Floats:
@@ -146,17 +148,17 @@ class Problem:
     @cached_property
     def local(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or free."""
-        return self._coefficients(self.local_rates, self.mass, self.positives, self.inside.limited)
+        return self._coefficients(self.local_rates, self.mass, self.positives, self.inside)
 
     @cached_property
     def global_(self) -> tuple[Floats, Floats]:
         """Coefficients of u and v in each cell's share of its group's global rates."""
-        return self._coefficients(self.global_rates, self.group_mass, self.group_positives, self.over_all.limited)
+        return self._coefficients(self.global_rates, self.group_mass, self.group_positives, self.over_all)
 
     @cached_property
     def compares_selection(self) -> bool:
         """Whether tolerances on the gaps of the selection rate are all that is required inside sites."""
-        if len(self.local_rates) != 1 or not self.local_limits.only_tolerances:
+        if len(self.local_rates) != 1 or not self.local_limits.only_tolerances or self.local_parted is not None:
             return False
         (rate,) = self.local_rates
         if isinstance(rate, Combination) or rate.slope != 0:
@@ -187,6 +189,7 @@ class Problem:
             return u, v
         weight = np.where(self.site_mass > 0, self.site_mass, 1.0)[:, None]
         gu, gv = self.global_
+        prices = given_to_cells(prices, self.global_parted)
         price_u, price_v = np.einsum("cak,ak->ca", gu, prices), np.einsum("cak,ak->ca", gv, prices)
         return u - price_u / weight, v - price_v / weight
 
@@ -234,6 +237,7 @@ class Problem:
             self,
             global_rates=(),
             global_limits=Limits.within(np.zeros((1, 0)), self.shape[1]),
+            global_parted=None,
             objective=self.priced_gain(prices),
         )
 
@@ -251,6 +255,7 @@ class Problem:
     def locally_priced(self, gain_u: Floats, gain_v: Floats, prices: Floats) -> tuple[Floats, Floats]:
         """A gain less the price of the cells' local rates."""
         lu, lv = self.local
+        prices = given_to_cells(prices, self.local_parted)
         return gain_u - total_price(prices, lu), gain_v - total_price(prices, lv)
 
     def accuracy(self, u: Floats, v: Floats) -> float:
@@ -264,19 +269,20 @@ class Problem:
         return np.asarray(np.einsum("ca,ca->c", self.mass, slope * v + constant * u))
 
     def site_shares(self, u: Floats, v: Floats) -> Floats:
-        """Each cell's share of its group's global rates, (sites, groups, global rates)."""
+        """Each site's share of every group's global rates, (sites, groups, global rates)."""
         gu, gv = self.global_
-        return np.asarray(gu * u[..., None] + gv * v[..., None])
+        return summed_cells(np.asarray(gu * u[..., None] + gv * v[..., None]), self.global_parted)
 
     def global_shares(self, u: Floats, v: Floats) -> Floats:
         """Each group's global rates, (groups, global rates)."""
         gu, gv = self.global_
-        return np.asarray(np.einsum("cak,ca->ak", gu, u) + np.einsum("cak,ca->ak", gv, v))
+        found = np.asarray(np.einsum("cak,ca->ak", gu, u) + np.einsum("cak,ca->ak", gv, v))
+        return summed_cells(found, self.global_parted)
 
     def local_values(self, u: Floats, v: Floats) -> Floats:
-        """Each cell's local rates, (sites, groups, local rates)."""
+        """Each group's local rates, (sites, groups, local rates)."""
         lu, lv = self.local
-        return np.asarray(lu * u[..., None] + lv * v[..., None])
+        return summed_cells(np.asarray(lu * u[..., None] + lv * v[..., None]), self.local_parted)
 
     def local_gaps(self, u: Floats, v: Floats) -> Floats:
         """Each site's gap in each local rate, (sites, local rates)."""
@@ -333,16 +339,14 @@ class Problem:
         return found
 
     def _coefficients(
-        self, rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats, counts: Booleans
+        self, rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats, regions: Regions
     ) -> tuple[Floats, Floats]:
-        """Coefficients of u and v in rates, (sites, groups, rates), of groups with this mass and these positives."""
+        """Coefficients of every cell's u and v in rates, (sites, groups, rates), of groups of these cells."""
         u, v = np.zeros((*self.shape, len(rates))), np.zeros((*self.shape, len(rates)))
+        counts = given_to_cells(regions.limited, regions.parted)
         for k, each in enumerate(rates):
-            for number, rate, group in _terms(each):
-                own, everybody = np.ones(self.shape, dtype=bool), isinstance(each, Combination) and group is None
-                if group is not None:
-                    own = np.arange(self.shape[1]) == group
-                base = rate.denominator(_of_group(mass, everybody), _of_group(positives, everybody))
+            for number, rate, own, place in _terms(each, self.shape[1], _column(regions.parted, k)):
+                base = rate.denominator(_of_groups(mass, place), _of_groups(positives, place))
                 base = np.broadcast_to(base, self.shape)
                 scale = np.divide(self.mass, base, out=np.zeros(self.shape), where=counts[..., k] & own)
                 u[..., k] += number * rate.constant * scale
@@ -367,6 +371,8 @@ def make_problem(requirements: Requirements, cells: Cells, totals: GroupTotals |
         totals=totals,
         costs=None if costs is None else cost_pairs(costs, costs.largest, sites),
         cost_unit=1.0 if costs is None else costs.largest,
+        local_parted=_parts(local, cells.n_groups),
+        global_parted=_parts(global_, cells.n_groups),
     )
     found = _bounded(problem, (local, global_), (None, None))
     if not any(np.isnan(each.bounds).any() for column in (*local, *global_) for each in column.holding):
@@ -382,6 +388,11 @@ class _Column:
     of: Rate | Combination  # scaled to order 1
     unit: float  # of the user's, in this scale
     holding: tuple[Holding, ...]
+
+    @property
+    def parted(self) -> tuple[int, ...] | None:
+        """To which group every cell belongs; None: each is one, or is named by the combination itself."""
+        return None if isinstance(self.of, Combination) else self.holding[0].parted
 
     def write(self, limits: Limits, k: int, defined: Booleans, today: Floats | None) -> tuple[Holding, ...]:
         """Write the requirements' bounds into column k, the strictest of several; return them with these numbers.
@@ -469,7 +480,7 @@ def _columns(requirements: Requirements, side: str) -> list[_Column]:
     """The requirements of a side by rate: gaps and ratios first, then groups' rates, then combinations."""
     found: dict[tuple[str, object], list[Holding]] = {}
     for each in requirements.holding[side]:
-        key = each.of.terms if isinstance(each.of, Combination) else each.of
+        key = each.of.terms if isinstance(each.of, Combination) else (each.of, each.parted)
         measure = "band" if each.measure in ("gap", "ratio") else each.measure
         found.setdefault((measure, key), []).append(each)
     columns = []
@@ -481,6 +492,12 @@ def _columns(requirements: Requirements, side: str) -> list[_Column]:
             )
         columns.append(_Column(of, unit, tuple(holding)))
     return columns
+
+
+def _parts(columns: list[_Column], groups: int) -> Indices | None:
+    """To which group of each rate every cell belongs, (groups, rates); None where each is one in all of them."""
+    each = ((None if c.parted is None else np.array(c.parted, dtype=np.int64)[:, None], 1) for c in columns)
+    return concatenated_parts(list(each), groups)
 
 
 def _bounded(
@@ -525,26 +542,45 @@ def unconstrained(cells: Cells, row_gain: tuple[Floats, Floats]) -> tuple[Floats
     return u.reshape(shape), v.reshape(shape)
 
 
-def rates_defined(rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats) -> Booleans:
-    """Where enough mass counts in a rate for it to be defined, (..., groups, rates).
+def rates_defined(
+    rates: tuple[Rate | Combination, ...], mass: Floats, positives: Floats, parted: Indices | None = None
+) -> Booleans:
+    """Where enough mass counts in a rate for it to be defined, (..., groups, rates), ``parted`` as in a problem.
 
-    A combination is defined for the groups that it names, where all of its rates are.
+    A combination is defined for the cells that it names, where all of its rates are.
     """
     found = np.zeros((*mass.shape, len(rates)), dtype=bool)
+    first = None if parted is None else _first_cells(parted)
     for k, each in enumerate(rates):
         everything, some = np.ones((*mass.shape[:-1], 1), dtype=bool), np.zeros(mass.shape, dtype=bool)
-        for _, rate, group in _terms(each):
-            everybody = isinstance(each, Combination) and group is None
-            own_mass, own_positives = _of_group(mass, everybody), _of_group(positives, everybody)
+        for _, rate, own, place in _terms(each, mass.shape[-1], _column(parted, k)):
+            own_mass, own_positives = _of_groups(mass, place), _of_groups(positives, place)
             there = rate.denominator(own_mass, own_positives) > LEAST_COUNTED * own_mass
             if not isinstance(each, Combination):
-                some |= there
+                # What is known of a group's cells, in the place of the group.
+                some |= there if first is None else there[..., first[:, k]] & (first[:, k] >= 0)
                 continue
-            own = np.ones(mass.shape[-1], dtype=bool) if group is None else np.arange(mass.shape[-1]) == group
-            everything &= there if group is None else there[..., group : group + 1]
+            everything &= there if there.shape[-1] == 1 else there[..., own][..., :1]
             some |= own
         found[..., k] = some & everything
     return found
+
+
+def _first_cells(parted: Indices) -> Indices:
+    """The first cell of every group of each rate, (groups, rates); -1 where there is none."""
+    found = np.full_like(parted, -1)
+    for k, place in enumerate(parted.T):
+        groups, first = np.unique(place, return_index=True)
+        found[groups, k] = first
+    return found
+
+
+def concatenated_parts(several: Sequence[tuple[Indices | None, int]], groups: int) -> Indices | None:
+    """To which group of each rate every cell belongs, of the rates of several problems: (parts, how many rates)."""
+    if all(parted is None for parted, _ in several):
+        return None
+    every = np.arange(groups)[:, None]
+    return np.concatenate([np.repeat(every, n, axis=1) if part is None else part for part, n in several], axis=1)
 
 
 def total_price(prices: Floats, rates: Floats) -> Floats:
@@ -552,32 +588,82 @@ def total_price(prices: Floats, rates: Floats) -> Floats:
     return np.asarray(np.einsum("cak,cak->ca", prices, rates))  # a sum over a short axis would be slow
 
 
-def _terms(rate: Rate | Combination) -> tuple[tuple[float, Rate, int | None], ...]:
-    """The terms (factor, rate, group) of a combination; a rate of every group by itself is one term without a group."""
-    return rate.terms if isinstance(rate, Combination) else ((1.0, rate, None),)
+def _terms(
+    rate: Rate | Combination, groups: int, place: Indices | None
+) -> list[tuple[float, Rate, Booleans, Indices | None]]:
+    """The terms of a combination, each a factor, a rate, the cells it is of, and to which group every cell belongs.
+
+    A rate of every group by itself is one term; groups are None where every cell is one.
+    """
+    every = np.ones(groups, dtype=bool)
+    if not isinstance(rate, Combination):
+        return [(1.0, rate, every, place)]
+    found: list[tuple[float, Rate, Booleans, Indices | None]] = []
+    for number, each, cells in rate.terms:
+        own = every if cells is None else np.isin(np.arange(groups), cells)
+        found.append((number, each, own, None if cells is not None and len(cells) == 1 else (~own).astype(np.int64)))
+    return found
 
 
-def _of_group(counted: Floats, everybody: bool) -> Floats:
-    """What is counted of every group, (..., groups), or of everybody together, in the place of each."""
-    return counted.sum(axis=-1, keepdims=True) if everybody else counted
+def _column(parted: Indices | None, k: int) -> Indices | None:
+    """To which group of one rate every cell belongs; None: each is one."""
+    if parted is None or np.array_equal(parted[:, k], np.arange(len(parted))):
+        return None
+    return parted[:, k]
+
+
+def _of_groups(counted: Floats, place: Indices | None) -> Floats:
+    """What is counted of cells, (..., groups), added up over the group of each; of everybody as one column."""
+    if place is None:
+        return counted
+    if not place.any():
+        return np.asarray(counted.sum(axis=-1, keepdims=True))
+    same = (place[:, None] == place).astype(np.float64)
+    return np.asarray(counted @ same)
 
 
 def _narrowed(
     rate: Rate, low: Floats, high: Floats, rates: tuple[Rate | Combination, ...], regions: Regions
 ) -> tuple[Floats, Floats]:
-    """Bounds on a rate, (n, groups), narrowed by what is required of it on one side."""
-    limits, defined, compared = regions.limits, regions.defined, regions.compared
+    """Bounds on a rate of every cell, (n, groups), narrowed by what is required of it on one side.
+
+    Of a union of cells, whose rate is a mean of theirs, only what must be 0 or 1 bounds each.
+    """
     own = [k for k, each in enumerate(rates) if each == rate]
+    unions = [k for k in own if _column(regions.parted, k) is not None]
     for k in own:
-        low = np.where(defined[..., k], np.maximum(low, limits.least[..., k]), low)
-        high = np.where(defined[..., k], np.minimum(high, limits.most[..., k]), high)
+        if k not in unions:
+            low, high = _within_ends(low, high, regions, k)
     for k in own:  # by its tolerance and ratio to the bounds of the other groups
-        tolerance, ratio = limits.tolerance[:, k, None], limits.ratio[:, k, None]
-        width = np.where(np.isfinite(tolerance), tolerance, 1.0)
-        most = np.min(np.where(compared[..., k], high, 1.0), axis=1, keepdims=True, initial=1.0)
-        most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
-        least = np.max(np.where(compared[..., k], low, 0.0), axis=1, keepdims=True, initial=0.0)
-        least = np.maximum(least - width, ratio * least)
-        low = np.where(compared[..., k], np.maximum(low, least), low)
-        high = np.where(compared[..., k], np.minimum(high, most), high)
+        if k not in unions:
+            low, high = _near_others(low, high, regions, k)
+    for k in unions:
+        place = regions.parted[:, k]  # type: ignore[index]
+        belongs = place == np.arange(place.size)[:, None]
+        ends = (
+            np.where(belongs, low[:, None, :], 1.0).min(axis=2),
+            np.where(belongs, high[:, None, :], 0.0).max(axis=2),
+        )
+        least, most = _near_others(*_within_ends(*ends, regions, k), regions, k)
+        low = np.where(least[:, place] >= _ONE, 1.0, low)
+        high = np.where(most[:, place] <= 1.0 - _ONE, 0.0, high)
     return low, high
+
+
+def _within_ends(low: Floats, high: Floats, regions: Regions, k: int) -> tuple[Floats, Floats]:
+    """Bounds on a rate, (n, groups), narrowed by floors and ceilings."""
+    defined, limits = regions.defined[..., k], regions.limits
+    low = np.where(defined, np.maximum(low, limits.least[..., k]), low)
+    return low, np.where(defined, np.minimum(high, limits.most[..., k]), high)
+
+
+def _near_others(low: Floats, high: Floats, regions: Regions, k: int) -> tuple[Floats, Floats]:
+    """Bounds on a rate, (n, groups), narrowed by its tolerance and ratio to the bounds of the other groups."""
+    limits, compared = regions.limits, regions.compared[..., k]
+    tolerance, ratio = limits.tolerance[:, k, None], limits.ratio[:, k, None]
+    width = np.where(np.isfinite(tolerance), tolerance, 1.0)
+    most = np.min(np.where(compared, high, 1.0), axis=1, keepdims=True, initial=1.0)
+    most = np.minimum(most + width, np.where(ratio > 0, most / np.maximum(ratio, 1e-300), 1.0))
+    least = np.max(np.where(compared, low, 0.0), axis=1, keepdims=True, initial=0.0)
+    least = np.maximum(least - width, ratio * least)
+    return np.where(compared, np.maximum(low, least), low), np.where(compared, np.minimum(high, most), high)

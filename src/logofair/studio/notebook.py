@@ -87,7 +87,7 @@ def explore_solution(solution: Solution, test_rows: Mapping[str, object] | None 
     return explore(
         rows.scores,
         rows.labels,
-        sensitive_features=rows.groups.labels,
+        sensitive_features=rows.groups,
         sites=rows.sites.labels if rows.has_sites else None,
         **setting,
         costs=costs,

@@ -146,7 +146,8 @@ class Session:
         calibration, basis, pooling = (self.options[name] for name in FIT_OPTIONS)
         columns = {name: self.rows.get(name) for name in _COLUMNS}
         checked = checked_rows(**columns, calibration=calibration, basis=basis, ids=self.rows.get("ids"))
-        self.basis, self._sites, self.groups = basis, checked.sites, checked.groups.names
+        self.basis, self._sites, self._groups = basis, checked.sites, checked.groups
+        self.groups = checked.groups.names
         settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), self.random_state)
         self.requirements(self.start)  # refused before a long calibration
         (self.prepared,) = self.progress((prepare(checked, settings) for _ in range(1)), "Calibrating", 1)
@@ -203,7 +204,7 @@ class Session:
         """What must hold, in the names of these rows' sites and groups."""
         asked = self.arguments(setting)
         asked.pop("confidence", None)
-        return make_requirements(**asked, sites=self._sites, groups=self.groups)
+        return make_requirements(**asked, sites=self._sites, groups=self._groups)
 
     # ------------------------------------------------------------ answers
 

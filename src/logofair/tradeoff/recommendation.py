@@ -238,7 +238,7 @@ def recommend(
     own = _confidence_of((1.0 - level) / len(notions))
 
     def required(each: Notion, local: float | None, over_all: float | None) -> Requirements:
-        return make_requirements((), each, local, over_all, rows.sites, rows.groups.names, costs=costs)
+        return make_requirements((), each, local, over_all, rows.sites, rows.groups, costs=costs)
 
     (prepared,) = progress((prepare(rows, settings) for _ in range(1)), "Calibrating", 1)
     nothing = solve_prepared(prepared, required(notions[0], None, None), settings).own_value

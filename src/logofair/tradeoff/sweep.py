@@ -13,9 +13,10 @@ import numpy as np
 from logofair.auditing.chance import pair_figure
 from logofair.auditing.measure import value_of
 from logofair.auditing.result import Side
+from logofair.columns.attributes import known_groups
 from logofair.columns.cells import Cells
 from logofair.columns.checks import listed_names, random_number
-from logofair.columns.labels import Codes, encode_known
+from logofair.columns.labels import Codes
 from logofair.costs import ACCURACY
 from logofair.errors import InfeasibleError, InputError
 from logofair.fitting.solution import cell_warnings, expected_tally
@@ -358,7 +359,7 @@ def checked_test_rows(given: object, fit: CalibrationRows) -> CalibrationRows:
             raise InputError(
                 f"sites: the {there} have them and the {missing} do not; pass them for both or for neither."
             )
-        codes = encode_known(groups, fit.groups.names, "sensitive_features")
+        codes = known_groups(groups, fit.groups.names)
         if (codes < 0).any():
             strange = next(name for name in rows.groups.names if name not in fit.groups.names)
             known = listed_names(fit.groups.names)
@@ -447,7 +448,7 @@ def frontier(
     rows = checked_rows(scores, labels, sensitive_features, sites, sample_weight, calibration, basis, ids)
     key = 0 if random_state is None else random_number(random_state)
     local_notion, global_notion = (named_notion(side, "notion") for side in sides(notion))
-    held = make_requirements(require, notion, None, None, rows.sites, rows.groups.names, costs=costs)
+    held = make_requirements(require, notion, None, None, rows.sites, rows.groups, costs=costs)
     grid = _Grid.of(local_tolerances, global_tolerances, chosen, measure, alone=held.alone)
     requirements = _Required(local_notion, global_notion, measure, held)
     requirements.varied(*([None, None] if measure == "gap" else [1.0, 1.0]))  # raises where a rate has no ratio

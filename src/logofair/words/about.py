@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from logofair import __version__
+from logofair.columns.attributes import Attributes
 from logofair.columns.checks import Label
 from logofair.files.inputs import DataSource
 from logofair.fitting.solution import Solution
@@ -92,9 +93,14 @@ def title_line(about: About, rows: float, sites: Sequence[Label | None], groups:
 
 
 def groups_listed(groups: Sequence[Label]) -> str:
-    """Return the names of the groups as a page's first line has them."""
-    names = group_names(groups, 24)
-    return listed(names, min(4, fitting(names, _NAMES, 2)))
+    """Return the names of the groups as a page's first line has them, of several columns those of each."""
+    attributes, found = Attributes(tuple(groups)), []
+    for values in attributes.values:
+        names = group_names(values, 24)
+        found.append(listed(names, min(4, fitting(names, _NAMES, 2))))
+    if attributes.columns:
+        found = [f"{name_of(column, 24)} ({those})" for column, those in zip(attributes.columns, found, strict=True)]
+    return listed(found)
 
 
 def in_memory(name: str, solution: Solution) -> DataSource:

@@ -9,8 +9,10 @@ import numpy as np
 
 from logofair.auditing import Audit, Comparison
 from logofair.auditing.measure import Measured
+from logofair.columns.attributes import Attributes
 from logofair.columns.checks import Floats
 from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NEW_ROWS, NOT_MEASURED, UNCLEAR, Outcome, Outcomes
+from logofair.requirement import ALL
 from logofair.words.limits import Places, figure, headline, limit, limit_words, subject, unit_of
 from logofair.words.phrases import (
     NOTHING,
@@ -134,7 +136,7 @@ def _changed(found: Comparison) -> str:
 def rates_table(audits: Sequence[tuple[str, Audit]], caption: str) -> Table:
     """Return every rate of every group over all sites, under each of some rules, with interval and people."""
     last = audits[-1][1]
-    names = dict(zip(last.groups, names_of(last.groups, 30), strict=True))
+    names = dict(zip(last.global_.groups, names_of(last.global_.groups, 30), strict=True))
     measured = [
         (f"{rate}, {names[group]}", [audit.rates[rate][group] for _, audit in audits])
         for rate, row in last.rates.items()
@@ -221,10 +223,12 @@ def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
     has = f"{who} has {each.rows:,}"
     if each.requirement.measure == "accepted" or each.requirement.is_loss:
         has = f"{people(each.rows or 0)} were measured"
-    elif found is not None and len(each.groups) > 1:
-        names, rows = group_names(found.second.groups, 24), found.second.global_.tally.rows[0].sum(axis=1)
-        smallest = min(each.groups, key=lambda group: float(rows[found.second.groups.index(group)]))
-        has = f"{who} is {names[found.second.groups.index(smallest)]} ({each.rows:,})"
+    elif found is not None and each.requirement.measure in ("gap", "ratio") and len(each.groups) > 1:
+        groups, place = Attributes(found.second.groups).parted(each.requirement.by or ALL)
+        rows = found.second.global_.tally.gathered(place.tolist(), len(groups)).rows[0].sum(axis=1)
+        known = list(map(str, groups))
+        smallest = min((known.index(str(group)) for group in each.groups), key=lambda place: float(rows[place]))
+        has = f"{who} is {group_names(groups, 24)[smallest]} ({each.rows:,})"
     needed, asked = _needed(each), limit_words(each, each.limit)
     if not needed:
         return f"{has}, and chance may explain that the limit is exceeded" if (each.room or 0.0) < 0 else has

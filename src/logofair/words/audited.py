@@ -205,11 +205,11 @@ def _sections(
 
 def _telling(by_notion: Mapping[str, Audit]) -> dict[str, Audit]:
     """The notions that say something of their own: not those whose rates each have a notion of their own."""
-    alone = {audit.local.rates[0] for audit in by_notion.values() if len(audit.local.rates) == 1}
+    alone = {audit.local.given[0] for audit in by_notion.values() if len(audit.local.given) == 1}
     return {
         name: audit
         for name, audit in by_notion.items()
-        if len(audit.local.rates) == 1 or not set(audit.local.rates) <= alone
+        if len(audit.local.given) == 1 or not set(audit.local.given) <= alone
     }
 
 
@@ -279,7 +279,7 @@ def _notions_table(telling: Mapping[str, Audit], compared: Comparison | None, pl
             gap = audit.global_.headline.gap(at, 0)
             was = [in_points(before.headline.gap(at, 0).value)] if before is not None and paired else []
             worst = [_worst_site(audit, at)] if places.several else []
-            who = _between(gap, audit.groups)
+            who = _between(gap, audit.global_.groups)
             lines.append((gap.rate, *was, in_points(gap.value), interval(gap.value), who, *worst))
     head = ("gap in points", *(["before"] if paired else []), places.all(), "could be", "between")
     head = (*head, *([f"worst {places.word}"] if places.several else []))
@@ -338,7 +338,7 @@ def _sites_answers(telling: Mapping[str, Audit], places: Places) -> Iterator[Ans
     worst = max((gap for gap in gaps if gap.shown), key=_least, default=None)
     question = "Is it fair now?"
     if worst is not None:
-        who = _between(worst, next(iter(telling.values())).groups, 24)
+        who = _between(worst, next(iter(telling.values())).global_.groups, 24)
         yield Answer(question, "Gap", _found_gap(worst), "", f"{worst.rate}, {who}, {places.all()}")
     else:
         hidden = [gap.value.high for gap in gaps if gap.value is not None and gap.value.high is not None]
@@ -398,7 +398,7 @@ def _site_tables(telling: Mapping[str, Audit], places: Places) -> Iterator[Table
         (places.word, "l", lambda gap: name_of(gap.site)),
         ("gap", "r", lambda gap: in_points(gap.value)),
         ("could be", "r", lambda gap: interval(gap.value)),
-        ("between", "l", lambda gap: _between(gap, first.groups, 30)),
+        ("between", "l", lambda gap: _between(gap, first.local.groups, 30)),
         ("people", "r", lambda gap: number(None if gap.value is None else gap.value.rows)),
         ("shown", "l", _found_gap),
     ]

@@ -95,7 +95,7 @@ def fit_page(
     )  # else that was asked, and answered
     untested = bool(test) and solution.tested is None and outcomes.verdict == NOT_MEASURED
     recommend = recommend or "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
-    page = Page(
+    return Page(
         "Fairness report",
         f"{title}.{tested}",
         verdict=verdict(outcomes, places, how),
@@ -111,7 +111,6 @@ def fit_page(
         values=solution.as_dict() if values is None else values,
         written=about.written,
     )
-    return page if page.is_one_screen else replace(page, table=limits_table(judged, places, 2))
 
 
 def _people(solution: Solution) -> int:

@@ -17,7 +17,7 @@ from logofair.outcomes import (
     Outcome,
     Outcomes,
 )
-from logofair.requirement import Requirement
+from logofair.requirement import ALL, Requirement, population_name
 from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.phrases import (
     NOTHING,
@@ -134,12 +134,13 @@ def subject(outcome: Outcome) -> str:
     rates = [outcome.rate] if outcome.rate else [rate.name for rate in requirement.rates]
     rate = listed(rates) or requirement.measure
     if requirement.measure in ("gap", "ratio"):
-        return f"{requirement.measure} in {rate}" if requirement.measure == "gap" else f"ratio of {rate}s"
+        by = "" if not requirement.by else f" by {'all' if requirement.by == ALL else listed(requirement.by)}"
+        return f"{requirement.measure} in {rate}{by}" if requirement.measure == "gap" else f"ratio of {rate}s{by}"
     if requirement.measure == "accepted":
         return "share accepted"
     if requirement.is_loss:
         return requirement.measure
-    who = [" and ".join(groups) or "everyone" for groups in requirement.who]
+    who = list(map(population_name, requirement.who))
     who = who or ([name_of(outcome.groups[0])] if outcome.groups else [])
     if requirement.measure == "difference":
         return f"{rate} of {who[0]} less that of {who[1]}"
@@ -219,7 +220,7 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
         return table
     rows: list[tuple[CellText, ...]] = []
     for each, row in zip(first, table.rows, strict=True):
-        heading = (each.rate if gaps else None) or subject(each)
+        heading = subject(each).removeprefix("gap in ") if gaps else subject(each)
         if all(heading != above[0] for above in rows):
             rows.append((heading, *[""] * (len(row) - 1)))
         rows.append(row)

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from logofair.columns.checks import Label
 from logofair.columns.harmless import harmless
+from logofair.records import Intersection
 
 NOTHING = "–"  # stands where there is no figure
 _LONGEST_NAME = 60
@@ -145,7 +146,8 @@ def name_of(label: Label | None, most: int = _LONGEST_NAME) -> str:
     >>> name_of(("women", "over 60")), name_of(7), name_of(""), name_of("Department of Dermatology", 12)
     ('women, over 60', '7', '(blank)', 'Depart…ology')
     """
-    name = ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    beside = isinstance(label, tuple) and not isinstance(label, Intersection)
+    name = ", ".join(map(str, label)) if beside else str(label)  # type: ignore[call-overload]
     return cut(harmless(name).replace("\n", " ").replace("\t", " ") or "(blank)", most)
 
 

@@ -317,11 +317,6 @@ class Page:
         first = self.table if self.picture is None or self.picture in self.beside else self.picture
         return tuple(part for part in (first, self.more) if part is not None)
 
-    @property
-    def is_one_screen(self) -> bool:
-        """Whether a terminal shows its first screen whole."""
-        return len(self.text().splitlines()) <= _LINES
-
     def text(self, *, verbose: bool = False, width: int = 80) -> str:
         """Return the page for a terminal: its first screen, with ``verbose`` all sections too."""
         most = max(width, _NARROWEST)

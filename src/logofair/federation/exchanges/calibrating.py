@@ -153,7 +153,8 @@ class ContributorsExchange(Exchange):
         groups, folds, over_all = total.groups.sum(axis=0), total.folds.sum(axis=0), plan.over_all
         of_groups = [(str(group), number) for group, number in zip(plan.groups, groups, strict=True)]
         whose: list[tuple[Rate, int | None]] = [(r, a) for r in over_all.group_rates for a in range(len(plan.groups))]
-        whose += [(rate, group) for each in over_all.combinations for _, rate, group in each.terms]
+        terms = (term for each in over_all.combinations for term in each.terms)
+        whose += [(rate, None if some is None else some[0]) for _, rate, some in terms]
         of_rates = []
         for rate, group in whose:
             who, marks = "everyone", total.rates[:, :, over_all.counted.index(rate)]

@@ -151,10 +151,15 @@ def _plan_and_parts(
     data: Path, columns: ColumnNames, options: Mapping[str, Any], progress: Progress
 ) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """Read and check the file, make the plan, and split the columns by site; nothing is written."""
+    import numpy as np
+
     from logofair.columns.labels import encode
+    from logofair.files.values import label_text
 
     rows = read_client_file(data, columns, progress)
-    groups = encode(rows.groups, "groups").names
+    assert rows.groups is not None
+    joined = rows.groups.labels if len(columns.group) == 1 else np.array(list(map(label_text, rows.groups.labels)))
+    groups = encode(joined, "groups").names
     plan = planned(options, sorted(groups, key=lambda value: (str(type(value)), value)))
     for role, needed in (("label", plan.calibration != "none"), ("score", True)):
         if needed and getattr(columns, role) is None:
@@ -164,7 +169,7 @@ def _plan_and_parts(
     if strange is not None:
         raise InputError(f"--groups: leaves out {strange!r}, which {data} has; name it too, or drop such rows.")
     found = {columns.score: rows.scores, columns.label: rows.labels, columns.weight: rows.weights}
-    named: dict[str, Any] = {", ".join(columns.group): rows.groups} | {
+    named: dict[str, Any] = {", ".join(columns.group): joined} | {
         name: each for name, each in found.items() if name is not None
     }
     assert rows.sites is not None
