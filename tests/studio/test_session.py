@@ -152,6 +152,17 @@ def test_what_cannot_be_required_is_one_sentence(setting, words):
         session().solved(setting)
 
 
+def test_of_one_site_the_smaller_tolerance_holds_and_is_the_one_there_is():
+    rows = columns()
+    del rows["sites"]
+    live = Session(rows, {}, Setting(local=0.05, overall=0.1), 0)
+    assert (live.start.local, live.start.overall) == (None, 0.05)
+    for overall in (0.05, 0.08):
+        cold = logofair.fit(**rows, global_tolerance=overall, random_state=0)
+        found = live.solved(replace(live.start, overall=overall)).solution
+        assert found.certificate.primal == pytest.approx(cold.certificate.primal, abs=1e-6)
+
+
 def test_without_a_random_state_one_is_drawn_and_stated():
     made = [type(session())(columns(), {}, START).random_state for _ in range(2)]
     assert made[0] != made[1]

@@ -352,12 +352,11 @@ def _recommend(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
 def _conflict(session: Session, wish: Wish, error: InfeasibleError) -> dict[str, Any]:
     """What conflicts, and for each change that resolves it the setting that has it."""
     setting, relaxation = wish.setting or session.start, error.least_relaxation
-    alone, changes = len(session.sites) == 1, iter(least_changes(relaxation) or [])
-    buttons = []
+    changes, buttons = iter(least_changes(relaxation) or []), []
     for old, amount in relaxation.items():
         new = None if amount is None else next(changes, None)
         words = f"Leave out: {old}" if new is None else str(new)
-        own = setting.exchanged(old, new, alone=alone)
+        own = setting.exchanged(old, new)
         buttons.append({"words": words, "setting": records.plain(own)})
     sentence = conflict_lines(relaxation)
     sentence = str(error) if sentence is None else capitalised(sentence.partition("\n")[0])

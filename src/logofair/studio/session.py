@@ -69,17 +69,12 @@ class Setting:
     confidence: float | None = None
     by: str | None = None
 
-    def exchanged(self, old: Requirement, new: Requirement | None, *, alone: bool) -> Setting:
-        """The same with another requirement in place of one, or none, whichever way that was asked for.
-
-        ``alone``: of a single site, for which both tolerances say the same.
-        """
+    def exchanged(self, old: Requirement, new: Requirement | None) -> Setting:
+        """The same with another requirement in place of one, or none, whichever way that was asked for."""
         if str(old) in self.require:
             kept = (str(new) if text == str(old) else text for text in self.require if new or text != str(old))
             return replace(self, require=tuple(kept))
         bound = None if new is None else float(new.bound)  # type: ignore[arg-type]
-        if alone:
-            return replace(self, local=bound, overall=bound)
         return replace(self, overall=bound) if old.scope.is_global else replace(self, local=bound)
 
 
@@ -148,6 +143,9 @@ class Session:
         checked = checked_rows(**columns, calibration=calibration, basis=basis, ids=self.rows.get("ids"))
         self.basis, self._sites, self._groups = basis, checked.sites, checked.groups
         self.groups = checked.groups.names
+        if len(self.sites) == 1:  # where the smaller tolerance holds
+            given = [each for each in (self.start.local, self.start.overall) if each is not None]
+            self.start = replace(self.start, local=None, overall=min(given, default=None))
         settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), self.random_state)
         self.requirements(self.start)  # refused before a long calibration
         (self.prepared,) = self.progress((prepare(checked, settings) for _ in range(1)), "Calibrating", 1)
