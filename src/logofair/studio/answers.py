@@ -397,6 +397,8 @@ def _call(session: Session, asked: Mapping[str, Any]) -> str:
     roles = {} if source is None else source.columns
 
     def column(role: str, argument: str) -> str:
+        if role == "group" and session.columns is not None and len(session.columns.group) > 1:
+            return f"data[{json.dumps(session.columns.group)}]"
         return f"data[{json.dumps(roles[role])}]" if role in roles and ", " not in roles[role] else argument
 
     given = [("sensitive_features", "group"), ("sites", "site"), ("sample_weight", "weight"), ("ids", "id")]
