@@ -8,6 +8,8 @@ import pytest
 
 import logofair
 from logofair import InfeasibleError, InputError
+from logofair.federation import SiteColumns, make_plan
+from logofair.federation.rows import site_rows
 from logofair.outcomes import CALIBRATION_ROWS, MET, NEW_ROWS
 
 
@@ -175,6 +177,15 @@ def test_what_cannot_be_meant_of_these_columns_is_refused_in_one_sentence(given,
     score, label, groups, _ = people(7, 300)
     with pytest.raises(InputError, match=sentence):
         logofair.fit(score, label, sensitive_features=groups, **given)
+
+
+def test_a_federation_takes_the_groups_of_one_column():
+    with pytest.raises(InputError, match="names a column, but a plan is of the groups of one"):
+        make_plan(groups=["men", "women"], require="selection rate gap by sex <= 0.1 overall")
+    plan = make_plan(groups=["men", "women"], calibration="none")
+    columns = {"sex": ["women", "men"], "race": ["Black", "white"]}
+    with pytest.raises(InputError, match="got 2 columns, but the groups are of one"):
+        site_rows(SiteColumns(sensitive_features=columns, scores=[0.2, 0.8]), plan)
 
 
 def test_a_value_of_two_columns_needs_its_column():

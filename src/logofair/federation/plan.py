@@ -28,7 +28,7 @@ from logofair.federation.privacy import Privacy
 from logofair.fitting.pooling import POOLING
 from logofair.notions import KNOWN_RATES, NotionLike, Rate
 from logofair.records import InBrief, encode, spoken_digest
-from logofair.requirement import TODAY, Requirement, Scope, own_rates
+from logofair.requirement import ALL, TODAY, Requirement, Scope, own_rates
 from logofair.requirements import (
     DEFAULT,
     Combination,
@@ -295,6 +295,12 @@ class Plan:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         own_rates(self.rates)  # no two of one name
+        for item in self.require:
+            if item.by not in ((), ALL) or any(isinstance(member, tuple) for who in item.who for member in who):
+                raise InputError(
+                    f"require: {str(item)!r} names a column, but a plan is of the groups of one: the totals of "
+                    "intersections are small and would tell more of sites; write the groups alone."
+                )
         Requirements(self.require, self.named_sites or ("a site",), self.groups)
         for item in self.require:
             if item.measure in ("gap", "ratio") and item.bound == TODAY:

@@ -13,6 +13,7 @@ import numpy as np
 
 from logofair.calibration.federated import ROWS_AT_ONCE, FoldedRows, GroupMaps, cell_calibrators, fold_rows
 from logofair.calibration.maps import Calibrator, log_odds
+from logofair.columns.attributes import known_groups
 from logofair.columns.cells import Cells
 from logofair.columns.checks import (
     binary,
@@ -22,7 +23,7 @@ from logofair.columns.checks import (
     same_order,
     weights,
 )
-from logofair.columns.labels import Codes, encode_known
+from logofair.columns.labels import Codes
 from logofair.errors import InputError, RefusedError
 from logofair.federation.exchange import Refusal
 from logofair.federation.plan import Plan
@@ -76,7 +77,7 @@ def site_rows(columns: SiteColumns, plan: Plan) -> CalibrationRows:
         labels=columns.labels,
         sample_weight=columns.sample_weight,
     )
-    group = encode_known(columns.sensitive_features, plan.groups, "sensitive_features")
+    group = known_groups(columns.sensitive_features, plan.groups)
     not_empty(group.size, "sensitive_features")
     if group.min() < 0:
         row = int(np.argmin(group))
