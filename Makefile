@@ -37,7 +37,7 @@ imports: $(VENV)/.test
 
 # The examples of the pages and of every docstring; NVIDIA FLARE's are in an environment of their own.
 examples: $(VENV)/.test
-	$(BIN)/pytest --numprocesses auto --dist worksteal --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare.py \
+	$(BIN)/pytest --numprocesses auto --dist worksteal --doctest-modules --doctest-glob='*.md' --ignore=src/logofair/engines/nvflare \
 		src reproduction/src README.md docs/METHOD.md docs/COMPARE.md docs/REQUIREMENTS.md docs/start docs/howto
 
 # The documentation site, docs/_build/html: its examples are run, warnings are errors, and every link is followed.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from logofair import __version__
 
@@ -84,3 +85,19 @@ def test_the_citation_names_this_version_and_the_paper() -> None:
     assert citation["license"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
     assert paper["title"].startswith("LoGoFair: Post-Processing for Local and Global Fairness")
     assert [each["family-names"] for each in paper["authors"]] == ["Zhang", "Chen", "Han", "Zhong", "Zheng"]
+
+
+@pytest.mark.parametrize("engine", ["flower", "nvflare"])
+def test_the_folder_of_an_engine_names_this_library_with_the_engines_extra(engine: str) -> None:
+    folder = ROOT / "src" / "logofair" / "engines" / engine
+    if engine == "flower":
+        named = tomllib.loads((folder / "app" / "pyproject.toml").read_text())["project"]["dependencies"]
+    else:
+        named = (folder / "job" / "requirements.txt").read_text().splitlines()
+    asked = {each.name: each for each in map(Requirement, named)}
+    ours = asked.pop("logofair")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ranges = {each.name: each.specifier for each in map(Requirement, extras[engine])}
+    assert ours.extras == {engine}
+    assert ours.specifier.contains(__version__)
+    assert {name: each.specifier for name, each in asked.items()} == {name: ranges[name] for name in asked}

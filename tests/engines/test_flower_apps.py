@@ -234,7 +234,8 @@ def test_the_apps_run_on_a_superlink_and_supernodes_that_people_keep_running(tmp
             command = [executable(name.partition(" ")[0], variables), "--insecure", *map(str, options)]
             running.enter_context(child(name, command, tmp_path / "logs", variables))
 
-        start("flower-superlink", "--host", "127.0.0.1", "--port", port)
+        ours = "--disable-runtime-dependency-installation"  # else it installs the app's logofair from an index
+        start("flower-superlink", "--host", "127.0.0.1", "--port", port, ours)
         for site in sites:
             who = node_config({"site": site, "settings": str(tmp_path / f"{site}.site.json")})
             own = ("--host", "127.0.0.1", "--port", free_port())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -26,22 +27,20 @@ pytestmark = pytest.mark.federation
 
 SITES = ("east", "north", "south")
 COLUMNS = ColumnNames("score", "label", ("sex",))
+JOB = resources.files("logofair.engines.nvflare") / "job" / "job.py"
 # In a process of its own: FLARE starts threads and processes, sets handlers of signals, and warns.
 SIMULATE = """
-import json, sys
+import json, runpy, sys
 from pathlib import Path
 from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
-from nvflare.recipe.sim_env import SimEnv
-from logofair.engines.nvflare import CLASSES, JobRecipe
+from logofair.engines.nvflare import CLASSES
 
 if __name__ == "__main__":
-    home, sites = Path(sys.argv[1]), sys.argv[2:]
-    policy = home / "flare" / "logofair" / "local" / "resources.json"
+    policy = Path("flare", "logofair", "local", "resources.json")
     policy.parent.mkdir(parents=True)
     policy.write_text(json.dumps({"format_version": 2, "class_allow_list": [*DEFAULT_CLASS_ALLOW_LIST, *CLASSES]}))
-    recipe = JobRecipe(home / "plan.json", home / "server", sites=len(sites), simulated=home / "sites")
-    recipe.export(str(home / "job"))
-    recipe.run(SimEnv(clients=sites, workspace_root=str(home / "flare")))
+    sys.argv = sys.argv[1:]
+    runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
@@ -83,12 +82,15 @@ def test_policies_are_those_of_the_engine_in_process(secure: bool, tmp_path: Pat
     )
     settings, script = with_files(tmp_path, plan), tmp_path / "simulate.py"
     script.write_text(SIMULATE)
-    command = [sys.executable, str(script), str(tmp_path), *SITES]
+    files = [str(JOB), "plan.json", "server"]
+    written = subprocess.run([sys.executable, *files, "--sites", "3"], capture_output=True, text=True, cwd=tmp_path)
+    command = [sys.executable, str(script), *files, "--simulate", "sites"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=540)
     assert (tmp_path / "server" / "result.json").exists(), (done.stdout + done.stderr)[-4000:]
     result = read_result(tmp_path / "server" / "result.json")
     assert result.sites == SITES
     assert result.holds
+    assert (tmp_path / "job" / "logofair" / "meta.json").exists(), written.stderr[-4000:]
     assert not list((tmp_path / "job").rglob("custom"))  # no code travels: sites may switch BYOC off
     expected = run(plan, {site: read_site(each, plan) for site, each in settings.items()})
     for site, each in settings.items():
