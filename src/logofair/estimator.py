@@ -171,7 +171,8 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         """
         same_order(X=X, y=y, sensitive_features=sensitive_features, sites=sites, ids=ids, sample_weight=sample_weight)
         labels, classes = _labels_and_classes(y, self.estimator)
-        X, labels, *_ = indexable(X, labels, sensitive_features, sites, ids)
+        whole = None if isinstance(sensitive_features, Mapping) else sensitive_features  # its length is of columns
+        X, labels, *_ = indexable(X, labels, whole, sites, ids)
         weight = weights(sample_weight, labels.size)
         columns = self._columns(sensitive_features=sensitive_features, sites=sites, sample_weight=weight)
         people = None if ids is None else encode(ids, "ids").codes

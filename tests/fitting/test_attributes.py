@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import logofair
 from logofair import InfeasibleError, InputError
@@ -209,3 +210,14 @@ def test_a_single_column_may_be_named_in_requirements_and_need_not():
     assert named.policy.checksum == plain.policy.checksum
     with pytest.raises(InputError, match=r"leave it out, or pass \{name: column\}"):
         logofair.fit(score, label, sensitive_features=groups.sex.to_numpy(), require=asked[0])
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, lambda frame: {name: frame[name] for name in frame}])
+def test_the_estimator_takes_several_attributes(kind):
+    score, label, groups, _ = people(10, 600)
+    model = logofair.LoGoFairClassifier(LogisticRegression()).fit(
+        score[:, None], label, sensitive_features=kind(groups)
+    )
+    assert [each.by for each in model.solution_.requirements.items] == [("sex",), ("race",)]
+    decided = model.predict(score[:9, None], sensitive_features=groups[:9], ids=range(9))
+    assert set(decided.tolist()) <= {0, 1}
