@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -45,6 +46,9 @@ class ReadsGroupsOffRows(LoGoFairClassifier):
 
     def predict(self, X):
         return super().predict(X, sensitive_features=groups_of(X))
+
+    def predict_proba(self, X):
+        return super().predict_proba(X, sensitive_features=groups_of(X))
 
     def score(self, X, y, sample_weight=None):
         return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
@@ -274,7 +278,6 @@ def test_fitted_attributes_are_those_of_the_model_and_absent_before_fit(people):
     assert not hasattr(model, "n_features_in_")
     assert model.fit(people.X, people.y, **people.columns).n_features_in_ == 4
     assert not hasattr(model, "feature_names_in_")
-    assert not hasattr(model, "predict_proba")
 
 
 # Weights
@@ -485,6 +488,23 @@ def test_an_unknown_site_is_refused_pooled_or_given_the_base_rule(people):
     merged = model.set_params(on_unknown="merged").predict(people.X, **north)
     rates = [merged[people.sex == s].mean() for s in "fm"]
     assert abs(rates[0] - rates[1]) < abs(base[people.sex == "f"].mean() - base[people.sex == "m"].mean())
+
+
+def test_the_chance_of_a_decision_is_the_policys_and_people_without_a_coin_have_none(people):
+    model = classifier(notion="equalized_odds", local_tolerance=0.0).fit(people.X, people.y, **people.columns)
+    chance = model.predict_proba(people.X, **people.columns)
+    scores = model.estimator_.predict_proba(people.X)[:, 1]
+    np.testing.assert_array_equal(chance[:, 1], model.policy_.probabilities(scores, **people.columns))
+    np.testing.assert_array_equal(chance.sum(axis=1), 1.0)
+    decided, sure = model.predict(people.X, **people.columns), np.isin(chance[:, 1], [0, 1])
+    assert 0 < (~sure).sum() < 0.1 * sure.size
+    np.testing.assert_array_equal(decided[sure], chance[sure, 1])
+
+
+def test_without_routing_the_way_to_switch_it_on_is_said(people):
+    for call in (cross_val_predict, partial(cross_validate, error_score="raise")):
+        with pytest.raises(InputError, match=r"sensitive_features: got None.*enable_metadata_routing=True"):
+            call(classifier(), people.X, people.y, cv=2, params=people.columns)
 
 
 # Refusals

@@ -13,7 +13,7 @@ import pytest
 
 import logofair
 
-ROOMS = ("auditing", "datasets", "federation", "testing", "tradeoff", "words")
+ROOMS = ("auditing", "datasets", "federation", "metrics", "testing", "tradeoff", "words")
 
 
 def test_every_public_name_is_there_and_no_other():

@@ -1,7 +1,7 @@
 """Fair decisions inside every site and over all of them, exactly and with a certificate.
 
-Functions and types of daily use are here; the subpackages ``datasets`` and ``federation`` are imported when they are
-first used.
+Functions and types of daily use are here; ``datasets``, ``federation``, ``metrics`` and ``testing`` are imported when
+they are first used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from logofair import datasets as datasets
     from logofair import federation as federation
+    from logofair import metrics as metrics
+    from logofair import testing as testing
     from logofair.auditing import Audit, audit, compare
     from logofair.errors import InfeasibleError, InputError
     from logofair.estimator import LoGoFairClassifier
@@ -60,7 +62,7 @@ _HOME = {
     "frontier": "logofair.tradeoff",
     "recommend": "logofair.tradeoff",
 }
-_ROOMS = ("datasets", "federation")
+_ROOMS = ("datasets", "federation", "metrics", "testing")
 
 
 def __getattr__(name: str) -> Any:

@@ -82,12 +82,13 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
 
     Notes
     -----
-    There is no ``predict_proba``: a policy knows the chance of a *decision* (``policy_.probabilities``), and measures
-    such as ``log_loss`` would take it for the chance of the label (``estimator_.predict_proba``).
+    ``predict_proba`` is the policy's chance of each *decision*, 0 or 1 for whoever no coin decides. The chance of the
+    label, which ``log_loss`` and calibration are about, is ``estimator_.predict_proba``.
 
     With scikit-learn's metadata routing on, ``sensitive_features``, ``sites`` and ``ids`` pass through ``Pipeline``,
-    ``cross_validate`` and ``GridSearchCV`` unasked (with ``scoring=None``: named scorers call ``predict`` without
-    them); ``sample_weight`` is requested as usual, here and on ``estimator``.
+    ``cross_validate`` and ``GridSearchCV`` unasked, with the scorers of :mod:`logofair.metrics` or ``scoring=None``;
+    scikit-learn's own named scorers and ``cross_val_predict`` call ``predict`` without them. ``sample_weight`` is
+    requested as usual, here and on ``estimator``.
 
     Examples
     --------
@@ -111,6 +112,7 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
 
     __metadata_request__fit: ClassVar = {"sensitive_features": True, "sites": True, "ids": True}
     __metadata_request__predict: ClassVar = {"sensitive_features": True, "sites": True, "ids": True}
+    __metadata_request__predict_proba: ClassVar = {"sensitive_features": True, "sites": True}
     __metadata_request__score: ClassVar = {"sensitive_features": True, "sites": True, "ids": True}
 
     def __init__(
@@ -213,21 +215,43 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         """
         check_is_fitted(self, "policy_")
         same_order(X=X, sensitive_features=sensitive_features, sites=sites, ids=ids)
-        groups, seen = self.group_classifier_, None
-        if groups is not None:
-            seen = dict(zip(groups.classes_.tolist(), groups.predict_proba(X).T, strict=True))
         decided = self.policy_.decide(
-            _chance(self.estimator_, X),
-            sensitive_features=sensitive_features,
-            group_probabilities=seen,
-            sites=sites,
+            **self._seen(X, sensitive_features, sites),
             ids=ids,
             random_state=self.random_state_,
-            on_unknown=self.on_unknown,
             deterministic=self.deterministic,
             exact_counts=self.exact_counts,
         )
         return np.asarray(self.classes_[decided])
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None, sites: Any = None) -> Floats:
+        """Return the policy's chance of each decision, (rows, 2): not the chance that a label is right.
+
+        Only people whom a coin decides have another chance than 0 and 1; arguments are as for :meth:`predict`.
+        """
+        check_is_fitted(self, "policy_")
+        same_order(X=X, sensitive_features=sensitive_features, sites=sites)
+        chance = self.policy_.probabilities(**self._seen(X, sensitive_features, sites))
+        return np.column_stack([1.0 - chance, chance])
+
+    def _seen(self, X: Any, sensitive_features: Any, sites: Any) -> dict[str, Any]:
+        """What the policy decides by."""
+        groups, foretold = self.group_classifier_, None
+        if groups is not None:
+            foretold = dict(zip(groups.classes_.tolist(), groups.predict_proba(X).T, strict=True))
+        elif sensitive_features is None:
+            raise InputError(
+                "sensitive_features: got None, but the policy decides by them; pass them, through cross_validate and "
+                "GridSearchCV as params= with sklearn.set_config(enable_metadata_routing=True) and scorers of "
+                "logofair.metrics (cross_val_predict cannot pass them)."
+            )
+        return {
+            "scores": _chance(self.estimator_, X),
+            "sensitive_features": sensitive_features,
+            "group_probabilities": foretold,
+            "sites": sites,
+            "on_unknown": self.on_unknown,
+        }
 
     def score(
         self,
@@ -239,13 +263,17 @@ class LoGoFairClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  #
         ids: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        """Return the accuracy of :meth:`predict`; :func:`logofair.audit` measures the gaps."""
+        """Return the accuracy of :meth:`predict`; :mod:`logofair.metrics` measures the gaps."""
         decided = self.predict(X, sensitive_features=sensitive_features, sites=sites, ids=ids)
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say what this classifier and its estimator request (scikit-learn's metadata routing)."""
-        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        own = super().get_metadata_routing()
+        if self.group_classifier is not None:  # such a policy refuses to be told
+            for method in ("predict", "predict_proba", "score"):
+                getattr(own, method).add_request(param="sensitive_features", alias=False)
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(own)
         return router.add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
 
     def __sklearn_tags__(self) -> Any:
