@@ -63,8 +63,9 @@ def fit(
         The classifier's probabilities of label 1 on rows it was not trained on.
     labels : array-like of shape (n,) or None
         0 or 1. None is allowed where nothing needs them: ``calibration="none"`` with ``basis="eta"``.
-    sensitive_features : array-like of shape (n,)
-        The sensitive attribute: any hashable labels, two groups or more. Optional beside ``group_probabilities``.
+    sensitive_features : array-like of shape (n,), frame or mapping of several
+        The sensitive attribute: any hashable labels, two groups or more. Of several columns requirements hold for each
+        by itself unless they name theirs (``gap by sex and race``). Optional beside ``group_probabilities``.
     sites : array-like of shape (n,), optional
         The site of each row; by default all rows belong to one site, and the smaller tolerance holds.
     group_probabilities : table of shape (n, groups), optional
