@@ -28,7 +28,7 @@ from logofair.files import tables
 from logofair.files.inputs import ColumnNames, DataSource, one_file, site_name
 from logofair.files.rows import read_rows
 from logofair.files.tables import fingerprint, open_table
-from logofair.files.writing import _without_formulas, sink, with_formulas
+from logofair.files.writing import _escaped_formulas, sink, unescaped_formula
 from logofair.records import plain, read
 from support.examples import examples
 
@@ -134,13 +134,13 @@ def test_what_a_spreadsheet_would_run_is_written_as_text_and_read_back_unchanged
 @given(st.lists(st.text(alphabet="=+-@'\t\rx1. ", min_size=1, max_size=5), min_size=1))
 def test_no_two_cells_become_one_by_the_apostrophe(cells):
     table = pl.DataFrame({"id": cells})
-    safe = _without_formulas(table)
-    assert safe.with_columns(with_formulas(pl.col("id")))["id"].to_list() == cells
+    safe = _escaped_formulas(table)
+    assert safe.with_columns(unescaped_formula(pl.col("id")))["id"].to_list() == cells
 
 
 def test_numbers_in_a_column_of_text_stay_as_they_are():
     table = pl.DataFrame({"id": NUMBERS})
-    assert _without_formulas(table)["id"].to_list() == NUMBERS
+    assert _escaped_formulas(table)["id"].to_list() == NUMBERS
 
 
 def test_a_source_tells_files_and_columns_but_holds_no_rows():

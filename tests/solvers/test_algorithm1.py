@@ -13,7 +13,7 @@ from scipy.special import expit
 
 import logofair
 from logofair.errors import InputError
-from logofair.solvers.algorithm1 import Algorithm1, OrderedPairs, finish, rounds
+from logofair.solvers.algorithm1 import Algorithm1, SmoothedDual, finish, rounds
 from logofair.solvers.decomposition import solve_exact
 from support.examples import examples
 from support.oracles import EVERY_NOTION, Case, cases, random_case, rates_of
@@ -193,7 +193,7 @@ def test_with_descent_the_printed_sum_over_the_sites_wants_a_step_as_many_times_
     case, steps = skewed_case(), {"sharpness": 20.0, "local_steps": 1}
     problem, best = case.problem(), case.best_rows()[0]
     corrected = last_round(problem, rounds=300, **steps)
-    step = Algorithm1(**steps).length(OrderedPairs(problem).steepness().max(axis=0), 2)
+    step = Algorithm1(**steps).step_length(SmoothedDual(problem).squared_norms().max(axis=0), 2)
     shorter = last_round(problem, rounds=300, form="descending", step=step / case.n_sites, **steps)
     assert shorter.objective == pytest.approx(corrected.objective, abs=1e-8)
     assert corrected.objective - best < 0.001

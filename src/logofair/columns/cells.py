@@ -1,15 +1,16 @@
 """Cells: the rows of each (group, site) pair, ordered by score, with running sums.
 
-All that a decision rule does to accuracy and to any rate it does through two numbers per cell::
+A decision rule h affects accuracy and every rate through two numbers per cell alone::
 
     selected  u = E[h | cell]          positives  v = E[value * h | cell]
 
-which range over a convex polygon. Its corners are "accept the rows from some score up" (upper edge) and "accept
-the rows up to some score" (lower edge, the upper one's mirror image). Rows are ordered by a *score* and count with a
-separate *value*: the calibrated chance of label 1, or the label itself. Where values do not rise with the score, as
-labels need not, accepting the lowest scores of a cell may be better than accepting the highest: the upper edge is then
-the convex hull of both families. The blocks are its edges, which remember the thresholds behind their corners; so every
-cell has blocks of rising value, and a corner is found by one binary search.
+which range over a convex polygon. Its corners are "accept the rows from some score up" (upper boundary) and "accept
+the rows up to some score" (lower boundary, the upper one's mirror image). Rows are ordered by a *score* and count with
+a separate *value*: the calibrated chance of label 1, or the label itself. Where values do not rise with the score, as
+labels need not, the upper boundary is a concave hull of these corners, as in an ROC convex hull (pool adjacent
+violators); and since accepting the lowest scores of a cell may be better than accepting the highest, it is the hull of
+both families of thresholds. Its edges are then the blocks, which remember the thresholds at their corners. So every
+cell has blocks of rising value, and the best corner for given prices is found by one binary search.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from logofair.columns.segments import (
 
 @dataclass(frozen=True)
 class Cells:
-    """Blocks of rows per cell, lowest score first; cells in the order of :func:`cell_numbers`.
+    """Blocks of rows per cell, those accepted or rejected together, lowest score first; see :func:`cell_numbers`.
 
     ``lowest`` and ``highest`` are a block's extreme scores, ``values`` its mean value (rising within a cell).
     The running sums have one entry more than blocks in each cell: cell i's begin at ``starts[i] + i``.
-    ``mass_below`` is None when every block is one row of weight 1. Where blocks are edges of a hull, ``hull_of`` has
-    the rows by score, and ``cut_of`` and ``reversed``, laid out like the sums, the threshold rule of each upper corner.
+    ``mass_below`` is None when every block is one row of weight 1; ``rows`` counts the rows of each cell. Where
+    blocks are edges of a hull, ``hull_of`` has the rows by score, and ``cut_of`` and ``reversed``, laid out like the sums, the threshold rule of each upper corner.
     """
 
     n_groups: int
@@ -206,8 +207,9 @@ def build_cells(
         sums = cumulative(ordered, starts)
         return Cells(n_groups, n_sites, starts, ordered, ordered, ordered, sums, None, np.diff(starts))
     if weights is None and values is not None and np.all((values == 0.0) | (values == 1.0)):
-        # One block per score: the same as `_levels` finds, by a faster sort. A score in [0, 1] leaves one bit of a
-        # double unused: with the label there, bare numbers are sorted instead of rows.
+        # One block per score: the same as `_levels` finds, by a faster sort. A score in [0, 1] leaves the two highest
+        # bits of a double unused: shifted by one bit it is a finite double still, in the same order, with room for the
+        # label at its end, so that bare numbers are sorted instead of rows.
         bits = (scores + 0.0).view(np.int64) << 1  # + 0.0: -0.0 has its bit set
         bits |= values.astype(np.int64)
         ordered, starts = sorted_by_cell(*cells, scores, bits.view(np.float64))
@@ -295,7 +297,7 @@ def _runs_at(first: Indices, last: Indices) -> tuple[Indices, Indices]:
 
 
 def _hulled(levels: Cells, mass_of: Floats | None) -> Cells:
-    """Cells whose blocks are the edges of the convex hulls, lowest slope first."""
+    """Cells whose blocks are the edges of the upper hulls, lowest slope first."""
     below, positives_below = levels.mass_below, levels.positives_below
     if below is None or mass_of is None:
         mass_of = np.ones_like(levels.values)
@@ -303,9 +305,9 @@ def _hulled(levels: Cells, mass_of: Floats | None) -> Cells:
     hull = upper_hull(levels.starts, mass_of, levels.values, below, positives_below)
     empty = np.flatnonzero(np.diff(levels.starts) == 0)
     order = np.argsort(np.concatenate([hull.cell, empty]), kind="stable")
-    none = np.zeros(empty.size, dtype=np.int64)
-    cell, cut = np.concatenate([hull.cell, empty])[order], np.concatenate([hull.cut, none])[order]
-    reversed_ = np.concatenate([hull.reversed, none > 0])[order]
+    nobody = np.zeros(empty.size, dtype=np.int64)  # the one corner of an empty cell
+    cell, cut = np.concatenate([hull.cell, empty])[order], np.concatenate([hull.cut, nobody])[order]
+    reversed_ = np.concatenate([hull.reversed, nobody.astype(bool)])[order]
     place = levels.starts[cell] + cell + cut
     mass = np.where(reversed_, levels.mass[cell] - below[place], below[place])
     positives = np.where(reversed_, levels.positives[cell] - positives_below[place], positives_below[place])
@@ -328,13 +330,13 @@ def _hulled(levels: Cells, mass_of: Floats | None) -> Cells:
     )
 
 
-# Corners of the second family count only where they lie above the first by more than rounding.
+# Corners of the rules "accept up to a score" count only where they lie above the others' hull by more than rounding.
 _ABOVE = 1e-10
 
 
 @dataclass(frozen=True)
 class _HullCorners:
-    """Corners of cells' edges, one entry each, sorted by cell and rising u.
+    """Corners of cells' upper boundaries, one entry each, sorted by cell and rising u.
 
     ``cut`` counts the score levels below the corner's threshold; ``reversed`` corners accept those.
     """
@@ -364,8 +366,8 @@ def upper_hull(
         blocks = pool_starts(values, mass, cell, rising=not low_scores)
         families.append(_corners(blocks, cell, starts, mass_below, positives_below, low_scores))
     top, bottom = families
-    if top.u.size:  # without any rows there is no edge to be above
-        # Both have corners at 0 and 1 in every cell.
+    if top.u.size:  # without any rows there is no boundary to be above
+        # One interpolation for all cells, each on a stretch of its own: both have corners at 0 and 1 in every cell.
         height = np.interp(2.0 * bottom.cell + bottom.u, 2.0 * top.cell + top.u, top.v)
         bottom = bottom.take(bottom.v > height + _ABOVE)
     if bottom.u.size:

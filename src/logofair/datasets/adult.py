@@ -1,4 +1,4 @@
-"""Adult (UCI, 1994 US census): who earns more than 50,000 USD a year; embedded, 48,842 rows; dealt to sites as files.
+"""Adult (UCI, 1994 US census): who earns more than 50,000 USD a year. The 48,842 rows, and files to try sites with.
 
 ``data/`` holds the original files unchanged but for xz compression; ADULT-LICENCE.txt beside them
 states source, terms and known harms.
@@ -31,17 +31,17 @@ _RANGES: dict[str, tuple[float, float]] = {
     "hours-per-week": (1, 99),
 }
 
-# Four sites to try a federation with.
+# Four sites to try the commands and a federation with, and the files of `site_files`.
 _SITES = ("north", "south", "east", "west")
 FILES = (*_SITES, "together", "others", "new-north")
-_NAMES = {  # of their columns
+_NAMES = {  # of these files' columns, by those of the original
     "age": "age",
     "education-num": "education_years",
     "hours-per-week": "hours_per_week",
     "capital-gain": "capital_gain",
     "capital-loss": "capital_loss",
 }
-_PARTS = {"train": 0.3, "sites": 0.5, "new": 0.2}
+_PARTS = {"train": 0.3, "sites": 0.5, "new": 0.2}  # the model's rows, those of the sites, later ones of the same
 _ALPHA = 5.0
 
 
@@ -90,10 +90,11 @@ def load_adult(sensitive: str = "sex") -> Dataset:
 
 
 def site_files(random_state: int = 0) -> dict[str, str]:
-    """Return the text of each of :data:`FILES`, as CSV.
+    """Return the text of each of :data:`FILES`, as CSV: columns of Adult and a model's score.
 
-    The model was trained on rows that are in none of them. "together" has the rows of the first three sites, each with
-    its site, "others" other rows of these, and "new-north" those of the first site.
+    Rows are dealt to four sites, each with a file of its own. "together" has the rows of the first three of them in one
+    file, with a column "site"; "others" has other rows of these three, to test on, and "new-north" those of the first.
+    The model, a logistic regression, was trained on rows that are in none of the files.
     """
     from sklearn.linear_model import LogisticRegression
 

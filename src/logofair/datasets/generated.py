@@ -27,7 +27,7 @@ _MOST_ENTRIES = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A population as a table: what share of it every entry has, and the chance of label 1 there.
+    """A population as a table by site, group and level of a feature: the mass of each entry, and its chance of label 1.
 
     Parameters
     ----------
@@ -149,7 +149,8 @@ def make_population(
     """Make a population at random.
 
     Sites, the groups in each and the levels in each of these have shares from Dirichlet distributions. The log-odds
-    of label 1 rise with the level from -2 to 2 and with the group's number, and differ at random by site.
+    of label 1 rise with the level from -2 to 2 and with the group's number, plus normal noise of standard deviation 0.5
+    in every entry of the table.
 
     Parameters
     ----------
@@ -167,10 +168,8 @@ def make_population(
     >>> make_population(n_sites=4, n_groups=3, levels=6, rng=0).mass.shape
     (4, 3, 6)
     """
-    counts = {"n_sites": n_sites, "n_groups": n_groups, "levels": levels}
-    shape = sites, groups, _ = tuple(
-        whole_number(count, name, least=2 if name == "n_groups" else 1) for name, count in counts.items()
-    )
+    sites, groups = whole_number(n_sites, "n_sites"), whole_number(n_groups, "n_groups", least=2)
+    shape = sites, groups, whole_number(levels, "levels")
     if np.prod(shape, dtype=float) > _MOST_ENTRIES:
         raise InputError(f"make_population: {shape} makes more than {_MOST_ENTRIES:,} entries; pass smaller numbers.")
     alpha, random = positive_number(alpha, "alpha", 1e6), generator(rng)
@@ -179,5 +178,5 @@ def make_population(
     of_group = random.dirichlet(np.full(groups, alpha), size=sites)
     of_level = random.dirichlet(np.full(shape[2], alpha), size=(sites, groups))
     ahead = difference * np.linspace(-0.5, 0.5, groups)[:, None]
-    odds = np.linspace(-2.0, 2.0, shape[2]) + ahead + 0.5 * random.standard_normal(shape)
-    return Population(of_site[:, None, None] * of_group[:, :, None] * of_level, expit(odds))
+    log_odds = np.linspace(-2.0, 2.0, shape[2]) + ahead + 0.5 * random.standard_normal(shape)
+    return Population(of_site[:, None, None] * of_group[:, :, None] * of_level, expit(log_odds))

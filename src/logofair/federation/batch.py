@@ -31,7 +31,7 @@ from logofair.fitting.solving import CalibrationRows, ordered_cells, with_best
 from logofair.policy.info import PublishedInfo
 from logofair.policy.mixtures import Mixtures
 from logofair.requirements import Requirements, of_places
-from logofair.solvers.algorithm1 import OrderedPairs
+from logofair.solvers.algorithm1 import SmoothedDual
 from logofair.solvers.joint import solve_joint
 from logofair.solvers.local import local_bound, solve_local
 from logofair.solvers.problem import Problem, cost_pairs, make_problem, unconstrained
@@ -281,9 +281,9 @@ class ClientBatch:
         return problem.tied([site for site, one in enumerate(each) if not solve_local(one, *one.gain).sound])
 
     @cached_property
-    def pairs(self) -> OrderedPairs:
-        """The problem as Algorithm 1 sees it, by ordered pairs of groups."""
-        return OrderedPairs(self.problem)
+    def smoothed_dual(self) -> SmoothedDual:
+        """The dual that Algorithm 1 descends."""
+        return SmoothedDual(self.problem)
 
     def with_totals(self, mass: Floats, positives: Floats) -> ClientBatch:
         """The batch with the totals of the roster; refuses totals that cannot be right."""

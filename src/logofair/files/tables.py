@@ -2,9 +2,9 @@
 
 Nothing is guessed about values: nulls stay nulls, texts become nulls only where they are named, and the cells of a CSV
 file stay text (`logofair.files.values` makes numbers and labels of them). Blanks around the cells of a CSV file belong
-to its layout and are dropped, and so is the apostrophe that we write before what a spreadsheet would run. Quotes and
-fields are left to polars, which reads a clean copy where a CSV file is packed or is not UTF-8 without blank lines at
-its end. Of what is packed no more is unpacked than such files hold (:func:`check_unpacked`).
+to its layout and are dropped, and so is the apostrophe by which we escape formulas against CSV injection. Quotes and
+fields are left to polars, which reads a clean copy where a CSV file is compressed or is not UTF-8 without blank lines
+at its end. Decompression stops at more than any table would hold, against zip bombs (:func:`check_unpacked`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from logofair.errors import InputError
 from logofair.files import polars_module
 from logofair.files.inputs import ending_of
 from logofair.files.values import as_numbers, has_value, is_number
-from logofair.files.writing import TABLE, FileName, readable, reason_of, with_formulas
+from logofair.files.writing import TABLE, FileName, readable, reason_of, unescaped_formula
 
 if TYPE_CHECKING:
     import polars
@@ -39,11 +39,11 @@ _PACKED = ".gz"
 _TEXTS = (".csv", ".tsv", ".txt")
 KINDS = dict.fromkeys((*_TEXTS, *(f"{text}{_PACKED}" for text in _TEXTS)), "CSV") | TABLE
 _BLOCK = 1 << 22
-_MOST_BYTES, _MOST_RATIO, _SMALL = 1 << 37, 200, 1 << 26  # of packed files
+_MOST_BYTES, _MOST_RATIO, _ALWAYS_ALLOWED = 1 << 37, 200, 1 << 26  # bytes once decompressed
 _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _LONGEST_LINE = 1 << 24
-_ENDS = 1 << 20  # bytes at either end of a file that hold its first and last line
-_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel saves "Unicode text"
+_EDGE = 1 << 20  # bytes at the head and the tail of a file that hold its first and its last line
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # byte-order marks, as Excel saves "Unicode text"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class TableFile:
 
     @property
     def is_packed(self) -> bool:
-        """Whether its bytes are not those of the table itself."""
+        """Whether it is compressed, here with GZIP."""
         return self.path.suffix.lower() == _PACKED
 
     @property
@@ -96,8 +96,8 @@ class TableFile:
             yield file
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Turn the reader's failures into one sentence; its own reasons may quote rows, so they are not passed on."""
+    def failures_as_input_errors(self) -> Iterator[None]:
+        """Raise one sentence where polars fails; its own reasons may quote rows, so they are not passed on."""
         pl = polars_module()
         try:
             yield
@@ -109,7 +109,7 @@ class TableFile:
 
 
 class _Unpacked(io.RawIOBase):
-    """A GZIP file's text, within limits: how much it is, is known only once it is unpacked."""
+    """A GZIP file's text as a stream that checks its size as it goes, which is not known before."""
 
     def __init__(self, text: IO[bytes] | gzip.GzipFile, path: Path) -> None:
         self.text, self.path, self.size = text, path, 0
@@ -126,8 +126,8 @@ class _Unpacked(io.RawIOBase):
 
 
 def check_unpacked(path: Path, size: int) -> None:
-    """Raise where a packed file holds more bytes than a table, or official files, would."""
-    times = f"{_MOST_RATIO} times its size" if size > max(_MOST_RATIO * path.stat().st_size, _SMALL) else ""
+    """Raise where a compressed table, or an archive of tables, unpacks to more bytes than any holds: a zip bomb."""
+    times = f"{_MOST_RATIO} times its size" if size > max(_MOST_RATIO * path.stat().st_size, _ALWAYS_ALLOWED) else ""
     if times or size > _MOST_BYTES:
         raise InputError(
             f"{path}: unpacks to more than {times or f'{_MOST_BYTES >> 30} GiB'}, as no table does; check where it "
@@ -153,7 +153,7 @@ class Table:
     scale: str = "chance"
 
     def where(self, role: str) -> str:
-        """How sentences name a column."""
+        """The file and the name of a column, as an error's sentence begins."""
         return f"{self.file}: column {self.names[role]!r}"
 
     def numbers(self, role: str, cells: Any = None) -> Any:
@@ -165,16 +165,16 @@ class Table:
 
     def collect(self, query: polars.LazyFrame | None = None) -> polars.DataFrame:
         """Run a query on the table, by default for all rows, in batches."""
-        with self.file.reading():
+        with self.file.failures_as_input_errors():
             return (self.rows if query is None else query).collect(engine="streaming")
 
     def batches(self, size: int, query: polars.LazyFrame | None = None) -> Iterator[polars.DataFrame]:
         """Run a query and hand its rows out in order, about ``size`` at a time; only a few batches are in memory."""
         query = self.rows if query is None else query
-        with self.file.reading():
+        with self.file.failures_as_input_errors():
             parts = query.collect_batches(chunk_size=size, maintain_order=True)
         while True:
-            with self.file.reading():
+            with self.file.failures_as_input_errors():
                 part = next(parts, None)
             if part is None:
                 return
@@ -197,7 +197,7 @@ class Table:
             raise InputError(f"{self.where(role)}: row {row} is {shown(value)}, expected numbers; {hint}.")
 
     def check_missing(self, role: str) -> None:
-        """Raise if rows lack a value in a column, or have no number in it that is one."""
+        """Raise if rows have no value in a column, or NaN."""
         pl = polars_module()
         cells = self.numbers(role) if is_number(role) else pl.col(role)
         if is_number(role) or self.rows.collect_schema()[role].is_float():
@@ -212,7 +212,7 @@ class Table:
             )
 
     def _marker_hint(self, role: str) -> str:
-        """What to do where a text that counts as missing is a value; empty where none does or numbers are wanted."""
+        """A hint for a column of text in which a marker of missing values, such as NA, occurs; else empty."""
         pl, kind = polars_module(), self.texts.collect_schema()[role]
         if not self.missing or not is_text(kind) or is_number(role):
             return ""
@@ -241,22 +241,22 @@ def open_table(
     roles. ``scale`` is that of the scores. ``seen`` is told, from any thread, of how many more rows were read.
     ``block``: characters of a CSV file that are decoded at a time.
     """
-    source, pl, pairs = _found(file), polars_module(), (*where, *unless)
+    source, pl, pairs = _table_file(file), polars_module(), (*where, *unless)
     conditions = {f"where {place}": name for place, (name, _) in enumerate(pairs)}
     named = dict(wanted) | conditions
     if not named:
         raise InputError(f"{source}: no columns were named; name at least one.")
     with TemporaryDirectory() as folder:
-        with source.reading():
+        with source.failures_as_input_errors():
             if source.kind == "CSV":
                 table, places = _csv(source, list(named.values()), Path(folder), block)
             else:
-                table = _stored(source)
+                table = _scan(source)
                 places = _places(table.collect_schema().names(), list(named.values()), source)
-        # Neither by name nor under it: polars takes "^a.*$" and "*" for patterns.
+        # Selected by place and renamed to its role: polars takes column names such as "^a.*$" and "*" for patterns.
         columns = [pl.nth(place).alias(role) for role, place in zip(named, places, strict=True)]
         if source.kind == "CSV":  # without outer blanks, and without the apostrophe before a formula
-            bare = [with_formulas(column.str.strip_chars()) for column in columns]
+            bare = [unescaped_formula(column.str.strip_chars()) for column in columns]
             columns = [pl.when(column != "").then(column) for column in bare]
         table = table.select(columns)
         kinds = table.collect_schema() if pairs or missing else {}
@@ -285,17 +285,17 @@ def open_table(
 
 def column_names(file: FileName | TableFile) -> list[str]:
     """The names of all columns of a file."""
-    source = _found(file)
-    with source.reading():
-        return _csv_header(source, [])[1] if source.kind == "CSV" else list(_stored(source).collect_schema().names())
+    source = _table_file(file)
+    with source.failures_as_input_errors():
+        return _csv_header(source, [])[1] if source.kind == "CSV" else list(_scan(source).collect_schema().names())
 
 
 def estimated_rows(file: FileName | TableFile) -> int:
     """About how many rows a file has, for progress: of CSV by the length of its first lines."""
-    source = _found(file)
-    with source.reading():
+    source = _table_file(file)
+    with source.failures_as_input_errors():
         if source.kind != "CSV":
-            return int(_stored(source).select(polars_module().len()).collect().item())
+            return int(_scan(source).select(polars_module().len()).collect().item())
         with source.open() as raw:
             head = raw.read(1 << 16)
     return source.size * head.count(b"\n") // max(1, len(head))
@@ -315,20 +315,20 @@ def regular_file(path: FileName) -> Path:
     return source
 
 
-def _found(file: FileName | TableFile) -> TableFile:
+def _table_file(file: FileName | TableFile) -> TableFile:
     return file if isinstance(file, TableFile) else TableFile(regular_file(file))
 
 
-def _stored(file: TableFile) -> Any:
-    """The lazy table of a Parquet or Arrow file; brackets in its name are no pattern."""
-    pl = polars_module()
+def _scan(file: TableFile) -> Any:
+    """The lazy table of a Parquet or Arrow file."""
+    pl = polars_module()  # glob=False: brackets in a file's name are no pattern
     return (pl.scan_parquet if file.kind == "Parquet" else pl.scan_ipc)(file.path, glob=False, hive_partitioning=False)
 
 
 def _csv(file: TableFile, names: list[str], folder: Path, block: int) -> tuple[Any, list[int]]:
     """The lazy table of a CSV file, and the places of the named columns."""
     separator, header = _csv_header(file, names)
-    if not set(names) & set(header) and any(name.replace(".", "").isdigit() for name in header):  # not for showing
+    if not set(names) & set(header) and any(name.replace(".", "").isdigit() for name in header):
         raise InputError(f"{file}: its first line holds numbers; the first line must name the columns.")
     clean = _clean_csv(file, _encoding(file, block), folder, block)
     places = _places(header, names, file)
@@ -356,8 +356,8 @@ def _places(header: list[str], names: list[str], file: TableFile) -> list[int]:
 def _csv_header(file: TableFile, names: Sequence[str]) -> tuple[str, list[str]]:
     """The separator under which most wanted names are found (then: most names), and the column names."""
     with file.open() as raw:
-        head = raw.read(_ENDS)
-    if head.startswith(_WIDE):
+        head = raw.read(_EDGE)
+    if head.startswith(_UTF16_MARKS):
         text = head.decode("utf-16", errors="ignore")
     else:
         _check_text(head, file)
@@ -377,7 +377,7 @@ def _encoding(file: TableFile, block: int) -> str:
     decoder, encoding, line = codecs.getincrementaldecoder("utf-8")(), "utf-8", 0
     with file.open() as raw:
         part = raw.read(2)
-        if part in _WIDE:
+        if part in _UTF16_MARKS:
             return "utf-16"
         while part:
             _check_text(part, file)
@@ -411,7 +411,7 @@ def _check_fields(clean: Path, file: TableFile, separator: str, fields: int, blo
     Separators are counted outside quotes; a quote inside a field puts that out of step. So where a line may have too
     many, the reader of CSV, which is slower than counting, has the last word.
     """
-    last = _end(clean).rstrip(b"\r\n").rpartition(b"\n")[2]
+    last = _tail(clean).rstrip(b"\r\n").rpartition(b"\n")[2]
     if b'"' not in last and last.count(separator.encode()) + 1 < fields:
         raise InputError(f"{file}: cut short: its last line has too few fields; write the file again.")
     before, quoted, overfull = 0, False, False
@@ -422,8 +422,9 @@ def _check_fields(clean: Path, file: TableFile, separator: str, fields: int, blo
             quotes = marks == ord('"')
             inside = (np.cumsum(quotes) + quoted) % 2 == 1
             quoted = bool((quotes.sum() + quoted) % 2)
-            marks = marks[~inside & ~quotes]
+            marks = marks[~inside & ~quotes]  # separators and line ends
             ends = np.flatnonzero(marks == ord("\n"))
+            # Separators of each line: what lies between line ends, the first with what the last block left over.
             counts = np.diff(ends, prepend=-1 - before, append=marks.size) - 1
             overfull, before = bool((counts >= fields).any()), int(counts[-1])
     if not overfull:
@@ -454,14 +455,14 @@ def _clean_csv(file: TableFile, encoding: str, folder: Path, block: int) -> Path
     return copy
 
 
-def _end(path: Path) -> bytes:
+def _tail(path: Path) -> bytes:
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _ENDS))
+        file.seek(max(0, path.stat().st_size - _EDGE))
         return file.read()
 
 
 def _blank_end(path: Path) -> int:
     """How many bytes of blank lines a file ends in, which polars would take for rows; one line end is none."""
-    end = _end(path)
+    end = _tail(path)
     blank = end[len(end.rstrip(b" \r\n")) :]
     return 0 if blank in (b"\n", b"\r\n") else len(blank)

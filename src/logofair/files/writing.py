@@ -214,18 +214,19 @@ def sink(table: polars.LazyFrame, path: Path) -> None:
     """Write a lazy table as its name's ending says."""
     ending = path.suffix.lower()
     if TABLE.get(ending) == "CSV":
-        _without_formulas(table).sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
+        _escaped_formulas(table).sink_csv(path, separator="\t" if ending == ".tsv" else ",", check_extension=False)
     elif TABLE.get(ending) == "Parquet":
         table.sink_parquet(path)
     else:
         table.sink_ipc(path)
 
 
-def _without_formulas(table: _Table) -> _Table:
-    """A table for a CSV file, in which no cell of text is a formula that a spreadsheet would run.
+def _escaped_formulas(table: _Table) -> _Table:
+    """A table for a CSV file, its formulas escaped, which a spreadsheet would run (CSV injection).
 
-    Such a cell begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, goes on, and is no number; it gets
-    an apostrophe in front, which spreadsheets take for "this is text" and :func:`with_formulas` takes away again.
+    A formula is a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, goes on, and is no
+    number; it gets an apostrophe in front, which spreadsheets take for "this is text" and :func:`unescaped_formula`
+    takes away again.
     """
     import polars
     from polars import selectors
@@ -235,8 +236,8 @@ def _without_formulas(table: _Table) -> _Table:
     return table.with_columns(polars.when(formula).then("'" + text).otherwise(text).name.keep())
 
 
-def with_formulas(cell: polars.Expr) -> polars.Expr:
-    """A cell of a CSV file as it was before :func:`_without_formulas`."""
+def unescaped_formula(cell: polars.Expr) -> polars.Expr:
+    """A cell of a CSV file as it was before :func:`_escaped_formulas`."""
     import polars
 
     return polars.when(cell.str.contains(_QUOTED)).then(cell.str.strip_prefix("'")).otherwise(cell)

@@ -1,21 +1,23 @@
-"""The paper's Algorithm 1, corrected: projected gradient descent on the smoothed dual.
+"""Algorithm 1 of Zhang et al. (docs/METHOD.md), corrected: federated projected gradient descent on the smoothed dual.
 
-The positive part of F is smoothed to ``softplus(sharpness * F) / sharpness`` (beta in the paper), which changes the
-dual by at most ``cells * ln 2 / sharpness``. In every round each site takes ``local_steps`` (S) gradient steps on its
-local multipliers (mu_c) and on a copy of the global ones (lambda); the server averages the changes of lambda.
+The dual averages the positive part of F, a row's gain less the prices of the rates it counts in. It is smoothed to
+``softplus(sharpness * F) / sharpness`` (beta in the paper), which changes the dual by at most ``cells * ln 2 /
+sharpness``. In every round each site takes ``local_steps`` (S) gradient steps on its local multipliers (mu_c) and on a
+copy of the global ones (lambda); the server averages the changes of lambda.
 
 Where this departs from the printed algorithm, and why: it descends (the paper prints +); the server takes the mean of
 the sites' changes and projects it (the plain sum is as many times too long as there are sites); both gradients of a
-local step are taken at the same point (the paper's mu-step stays at the round's first lambda); one common step
-``1 / (L_global + L_local)`` from the smoothness constants, which include the sum over groups that the paper drops
-(per-site steps converge to a wrong lambda); there is one multiplier >= 0 for every ordered pair of groups, which for
-two groups are the paper's lambda_1 and lambda_2. With S = 1 their difference converges to the optimal price; both stay
-above 0 by a share of the step where sites disagree, since each site projects by itself, which raises the dual by
-2 delta_g times the smaller one and changes no rule. With more local steps of constant length the price itself stops at
-a drift, which the recorded objective shows. The result may violate its tolerances.
+local step are taken at the same point (the paper's mu-step stays at the round's first lambda); one common step ``1 /
+(L_global + L_local)`` from the smoothness constants, which include the sum over groups that the paper drops (per-site
+steps converge to a wrong lambda); there is one multiplier >= 0 for every ordered pair of groups, which for two groups
+are the paper's lambda_1 and lambda_2. With S = 1 their difference converges to the optimal price; both stay above 0 by
+a share of the step where sites disagree, since each site projects by itself, which raises the dual by twice the global
+tolerance (delta_g) times the smaller one and changes no rule. With more local steps of constant length sites drift
+apart between rounds (client drift), and the price stops beside the optimal one, which the recorded objective shows. The
+result may violate its tolerances.
 
-``Algorithm1(form="printed")`` runs what is printed, and ``form="descending"`` the same with the sign that the paper's
-text means; docs/METHOD.md measures where they go.
+``Algorithm1(form="printed")`` runs the algorithm to the letter of the paper, and ``form="descending"`` the same with
+the sign that the paper's text means; docs/METHOD.md measures where they go.
 """
 
 from __future__ import annotations
@@ -91,11 +93,14 @@ class Algorithm1:
         if self.form not in ("corrected", "descending", "printed"):
             raise InputError(f"Algorithm1: form must be corrected, descending or printed, got {self.form!r}.")
 
-    def length(self, steepness: Floats, groups: int) -> float:
-        """The common step: as given, or one over the smoothness constants, whose largest over sites are given."""
+    def step_length(self, squared_norms: Floats, groups: int) -> float:
+        """The common step: as set, or one over the smoothness constants of the dual.
+
+        ``squared_norms`` are the largest over sites of :meth:`SmoothedDual.squared_norms`.
+        """
         if self.step is not None:
             return float(self.step)
-        return 1.0 / max(self.sharpness / 2 * (groups - 1) * float(steepness.sum()), 1e-12)
+        return 1.0 / max(self.sharpness / 2 * (groups - 1) * float(squared_norms.sum()), 1e-12)
 
 
 def solver_settings(solver: object) -> Algorithm1 | None:
@@ -123,17 +128,17 @@ class Round:
 
 def rounds(problem: Problem, settings: Algorithm1, at: Container[int] | None = None) -> Iterator[Round]:
     """Run the procedure, yielding the state after each round; ``at``: after these alone, since measuring takes time."""
-    pairs = OrderedPairs(problem)
-    step = settings.length(pairs.steepness().max(axis=0), problem.shape[1])
-    global_, local = pairs.zeros()
+    dual = SmoothedDual(problem)
+    step = settings.step_length(dual.squared_norms().max(axis=0), problem.shape[1])
+    global_, local = dual.zeros()
     for number in range(1, settings.rounds + 1):
-        changes, local = pairs.descend(global_, local, settings, step, problem.shape[0])
+        changes, local = dual.descend(global_, local, settings, step, problem.shape[0])
         if settings.form == "corrected":
             global_ = np.maximum(global_ + changes.mean(axis=0), 0.0)
         else:
             global_ = global_ + changes.sum(axis=0)
         if at is None or number in at:
-            yield pairs.record(number, global_, local, settings.sharpness)
+            yield dual.record(number, global_, local, settings.sharpness)
 
 
 def finish(problem: Problem, last: Round) -> Optimum | None:
@@ -144,24 +149,27 @@ def finish(problem: Problem, last: Round) -> Optimum | None:
     return Optimum(answer.u, answer.v, answer.prices, last.global_multipliers, last.number, "algorithm1")
 
 
-class OrderedPairs:
-    """The smoothed dual in multipliers >= 0, one for every ordered pair of groups (the paper's two, for two groups)."""
+class SmoothedDual:
+    """The smoothed dual in multipliers >= 0, one for every ordered pair of groups (the paper's two, for two groups).
+
+    ``share`` is each block of rows as a share of its cell's mass.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         groups = problem.shape[1]
         self.ahead, self.behind = (np.array(side) for side in zip(*permutations(range(groups), 2), strict=True))
-        sizes = np.diff(problem.cells.starts)
-        self.sizes = sizes
-        mass = problem.cells.mass_below
-        ends = problem.cells.starts[1:] + np.arange(1, sizes.size + 1)
-        steps = np.ones(sizes.sum()) if mass is None else np.delete(np.diff(mass, prepend=0.0), ends[:-1])[1:]
-        self.share = steps * np.repeat(problem.cells.scale, sizes)
-        compared = problem.inside.compared
-        both = compared[:, self.ahead] & compared[:, self.behind]
-        self.local_pairs, global_ = both, problem.over_all.compared[0]
+        cells = problem.cells
+        self.sizes = np.diff(cells.starts)
+        block_mass = np.ones(self.sizes.sum())
+        if cells.mass_below is not None:  # one sum more than blocks in each cell: no block lies below its first
+            first = cells.starts[:-1] + np.arange(self.sizes.size)
+            block_mass = np.delete(np.diff(cells.mass_below, prepend=0.0), first)
+        self.share = block_mass * np.repeat(cells.scale, self.sizes)
+        local, global_ = problem.inside.compared, problem.over_all.compared[0]
+        self.local_pairs: Booleans = local[:, self.ahead] & local[:, self.behind]
         self.global_pairs: Booleans = global_[self.ahead] & global_[self.behind]
-        self.local_tolerance = np.where(both, problem.local_limits.tolerance[:, None, :], 0.0)
+        self.local_tolerance = np.where(self.local_pairs, problem.local_limits.tolerance[:, None, :], 0.0)
         self.global_tolerance = np.where(self.global_pairs, problem.global_limits.tolerance, 0.0)
 
     def zeros(self) -> tuple[Floats, Floats]:
@@ -169,7 +177,7 @@ class OrderedPairs:
         return np.zeros(self.global_pairs.shape), np.zeros(self.local_pairs.shape)
 
     def lines(self, global_: Floats, local: Floats) -> tuple[Floats, Floats]:
-        """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` per site."""
+        """F in every cell as a line in eta: constant and slope, (cells,); ``global_`` holds each site's copy."""
         p = self.problem
         (gu, gv), (lu, lv) = p.global_, p.local
         global_, local = signed(global_, p.shape[1]), signed(local, p.shape[1])
@@ -188,11 +196,11 @@ class OrderedPairs:
         local_step = step if settings.local_step is None else settings.local_step
         sign = 1.0 if settings.form == "printed" else -1.0
         for _ in range(settings.local_steps):
-            global_slope, local_slope = self.gradient(copies, local, settings.sharpness, sites)
+            global_gradient, local_gradient = self.gradient(copies, local, settings.sharpness, sites)
             if settings.form != "corrected" and copies is not first:
-                _, local_slope = self.gradient(first, local, settings.sharpness, sites)
-            copies = np.maximum(copies + sign * step * global_slope, 0.0)
-            local = np.maximum(local + sign * local_step * local_slope, 0.0)
+                _, local_gradient = self.gradient(first, local, settings.sharpness, sites)
+            copies = np.maximum(copies + sign * step * global_gradient, 0.0)
+            local = np.maximum(local + sign * local_step * local_gradient, 0.0)
         return copies - global_, local
 
     def gradient(self, global_: Floats, local: Floats, sharpness: float, sites: int) -> tuple[Floats, Floats]:
@@ -202,9 +210,9 @@ class OrderedPairs:
         u, v = (each.reshape(p.shape)[..., None] for each in self._accepted(sharpness * constant, sharpness * slope))
         (gu, gv), (lu, lv) = p.global_, p.local
         share, rate = gu * u + gv * v, lu * u + lv * v
-        global_slope = self.global_tolerance / sites - (share[:, self.ahead] - share[:, self.behind])
-        local_slope = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
-        return np.where(self.global_pairs, global_slope, 0.0), np.where(self.local_pairs, local_slope, 0.0)
+        in_global = self.global_tolerance / sites - (share[:, self.ahead] - share[:, self.behind])
+        in_local = self.local_tolerance - (rate[:, self.ahead] - rate[:, self.behind])
+        return np.where(self.global_pairs, in_global, 0.0), np.where(self.local_pairs, in_local, 0.0)
 
     def _accepted(self, constant: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """Shares accepted of every cell and of its positives, where the log-odds of acceptance are a line in eta."""
@@ -216,23 +224,23 @@ class OrderedPairs:
         accepted *= self.share
         return run_sums(accepted, cells.starts), run_sums(accepted * cells.values, cells.starts)
 
-    def smoothed(self, global_: Floats, local: Floats, sharpness: float) -> float:
+    def value(self, global_: Floats, local: Floats, sharpness: float) -> float:
         """The smoothed dual at common global multipliers, on the scale of accuracy."""
         p = self.problem
         constant, slope = self.lines(np.broadcast_to(global_, (p.shape[0], *global_.shape)), local)
         line = np.repeat(constant, self.sizes) + np.repeat(slope, self.sizes) * p.cells.values
-        value = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
+        gain = float(np.sum(self.share * np.logaddexp(0.0, sharpness * line))) / sharpness
         support = np.sum(self.global_tolerance * global_) + np.sum(self.local_tolerance * local)
-        return p.baseline + value + float(support)
+        return p.baseline + gain + float(support)
 
-    def steepness(self) -> Floats:
-        """Largest squared size of the rates' coefficients, summed over groups: global and local, (sites, 2)."""
-        sizes = []
+    def squared_norms(self) -> Floats:
+        """Squared norm of the rates' coefficients (phi), the largest over chances: global and local, (sites, 2)."""
+        found = []
         for cu, cv in (self.problem.global_, self.problem.local):
             # |phi|^2 is convex in eta: its maximum over a cell is at one of the ends of [0, 1].
-            size = np.maximum(np.sum(cu**2, axis=2), np.sum((cu + cv) ** 2, axis=2))
-            sizes.append(size.sum(axis=1))
-        return np.column_stack(sizes)
+            norm = np.maximum(np.sum(cu**2, axis=2), np.sum((cu + cv) ** 2, axis=2))
+            found.append(norm.sum(axis=1))
+        return np.column_stack(found)
 
     def record(self, number: int, global_: Floats, local: Floats, sharpness: float) -> Round:
         """Measure the state after a round."""
@@ -251,7 +259,7 @@ class OrderedPairs:
             number=number,
             global_multipliers=prices,
             local_multipliers=local_prices,
-            smoothed=self.smoothed(global_, local, sharpness),
+            smoothed=self.value(global_, local, sharpness),
             objective=objective,
             global_gap=float(np.max(p.global_gaps(u, v), initial=0.0)),
             local_gap=float(np.max(p.local_gaps(u, v), initial=0.0)),

@@ -1,17 +1,17 @@
-"""A bounded primal simplex for many small linear programs at once, with columns found by pricing.
+"""A revised simplex with bounded variables and column generation, for many small linear programs at once.
 
-Each program mixes corners (their weights sum to 1 in each *block*) to maximise a linear gain, while rates stay within
-limits, families of them relative to their lowest::
+Every site's own problem is such a program; its blocks are its groups, and a column is a corner of a cell's polygon of
+(u, v) (:mod:`logofair.columns.cells`). Corners are never listed: a pricer names the best one for given prices. A
+program mixes corners (their weights sum to 1 in each *block*) to maximise a linear gain, while rates stay within
+limits, a family of them (one rate of all groups) relative to its lowest::
 
     max  sum_j gain_j x_j    s.t.  sum of x_j in block b = 1,   x >= 0
                                    sum_j rate_ij x_j - slope_i floor_f - slack_i = 0,   low_i <= slack_i <= high_i
 
 for every rate i of family f, with a free ``floor_f`` (the lowest rate; slope 0: the rate itself is limited). For a
 tolerance alone the slope is 1 and the slack between 0 and the tolerance: one price per rate, summing to zero over a
-family at the optimum, independent rows where pairwise differences would make the prices degenerate. Where rejecting
-everybody is not within the limits, what lies outside is driven in first. The corners of a block are never listed; a
-pricer names the best one for given prices. Every site's own problem has this form; its blocks
-are its groups.
+family at the optimum, independent rows where pairwise differences would make the prices degenerate. There is no
+separate phase one: while basic variables lie outside their limits, bringing them inside is all that is maximised.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from logofair.columns.segments import Booleans, Indices
 
 @dataclass
 class Tableau:
-    """State of a batch of programs: basis inverse, basic variables and what they are.
+    """State of a batch of programs: basis inverse, basic variables and their ``kind``.
 
-    A basic variable is numbered by what it is: a corner of block b by b, the slack of rate i by ``blocks + i``, the
-    floor of family f by ``blocks + rates + f``.
+    Kinds are numbers: b for a corner of block b, ``blocks + i`` for the slack of rate i, ``blocks + rates + f`` for the
+    floor of family f.
     """
 
     inverse: Floats  # (programs, rows, rows)
     solution: Floats  # (programs, rows)
-    gain: Floats  # (programs, rows)
+    gain: Floats  # (programs, rows), of basic variables
     kind: Indices  # (programs, rows)
     u: Floats  # (programs, rows), of basic corners
     v: Floats
     rates: Floats  # (programs, rows, rates a block touches), of basic corners
     lower: Floats  # (programs, rows): ends of the basic variables
     upper: Floats
-    side: Floats  # (programs, rates + families): out of the basis at its lower end 1, at its upper -1; 0: it stays
-    floor: Floats  # (programs, families): value of floors out of the basis
+    side: Floats  # (programs, rates + families): nonbasic at its lower end 1, at its upper -1; 0: it cannot enter
+    floor: Floats  # (programs, families): value of nonbasic floors
     low: Floats  # (programs, rates), of slacks; -inf: no limit
     high: Floats  # (programs, rates); inf: no limit
     width: Floats  # (programs, rates): how far slacks can move; 0: they are fixed, or free and never leave the basis
-    slope: Floats  # (programs, rates): how often the family's floor is taken off
+    slope: Floats  # (programs, rates): the factor of the family's floor
     done: Booleans  # (programs,)
     family: Indices  # (rates,): the family of each rate
     touched: Indices  # (blocks, rates a block touches): which rates they are
@@ -87,7 +87,7 @@ _PER_PROGRAM = [field.name for field in fields(Tableau) if field.name not in ("f
 
 
 def start(low: Floats, high: Floats, slope: Floats, family: Indices, touched: Indices, corners: Corners) -> Tableau:
-    """Every block at one corner, all slacks basic: some may lie outside their limits, and are driven in first.
+    """The first basis: every block at one corner, all slacks basic, which may lie outside their limits.
 
     The best corners of a program without its limits are a good start, since few slacks lie far outside there.
     """
@@ -128,7 +128,7 @@ def _first_floors(reached: Floats, low: Floats, high: Floats, slope: Floats, fam
     """Where floors begin, (programs, families): rates in the middle of their window, or no rate below under a ratio."""
     programs, families = reached.shape[0], int(family.max(initial=-1)) + 1
     floors = np.zeros((programs, families))
-    for f in np.unique(family).tolist():  # a rate that nobody has is of no row
+    for f in np.unique(family).tolist():
         own = family == f
         within = (low[:, own] == 0.0) & np.isfinite(high[:, own])
         some = np.flatnonzero(within.any(axis=1))
@@ -161,7 +161,7 @@ def refactorise(tableau: Tableau) -> bool:
         tableau.inverse = np.asarray(np.linalg.inv(basis), dtype=np.float64)
     except np.linalg.LinAlgError:
         return False
-    # The right-hand side once the variables out of the basis stand at their values.
+    # The right-hand side once the nonbasic variables stand at their values.
     basic = np.zeros((programs, rows + tableau.floor.shape[1]), dtype=bool)
     basic[np.arange(programs)[:, None], tableau.kind] = True
     at = np.where(tableau.side[:, :rates] < 0, tableau.high, tableau.low)
@@ -201,7 +201,7 @@ Pricer = Callable[[Floats, Indices, Booleans], Corners]
 
 
 def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: int = 500) -> Tableau:
-    """Pivot until no program can improve by more than may be missed (``done``) or the pivots are used up."""
+    """Pivot until every program is within ``missed`` of its optimum (``done``), or the pivots are used up."""
     tableau.done[:] = False
     active = np.arange(tableau.done.size)
     work = tableau
@@ -212,10 +212,10 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
         left = np.flatnonzero(~work.done)
         if left.size == 0:
             break
-        # Copying the rest out costs as much as a pivot or so: only when it pays. And before a refresh: programs at rest
-        # must not be touched, or a site's last digits would depend on who is solved beside it.
-        refreshing = (turn + 1) % _REFACTORISE_AFTER == 0 and left.size < work.done.size
-        if refreshing or left.size < 0.7 * work.done.size:
+        # Copying the rest out costs as much as a pivot or so: only when it pays. And before refactorising: programs
+        # that are done must not be touched, or a site's last digits would depend on who is solved beside it.
+        next_refactorises = (turn + 1) % _REFACTORISE_AFTER == 0 and left.size < work.done.size
+        if next_refactorises or left.size < 0.7 * work.done.size:
             if work is not tableau:
                 tableau.put(active, work)
             active = active[left]
@@ -226,9 +226,9 @@ def maximise(tableau: Tableau, price: Pricer, missed: float = 0.0, *, pivots: in
 
 
 def _pivot(work: Tableau, price: Pricer, active: Indices, missed: float) -> None:
-    """One pivot in every program of ``work``, in place; marks those that cannot improve by more than may be missed.
+    """One pivot in every program of ``work``, in place; marks those within ``missed`` of their optimum as done.
 
-    Programs with a variable outside its limits gain by driving it in, and by nothing else.
+    Programs with a variable outside its limits gain by bringing it inside, and by nothing else.
     """
     # Which way each basic variable has to go to be within its ends: 1 up, -1 down, 0 it is.
     outside = (work.solution < work.lower - _FEASIBILITY_TOLERANCE).astype(float) - (
@@ -256,8 +256,8 @@ class _Entering:
     """The column that enters each program: its dense form and what to remember of it."""
 
     gain: Floats  # reduced gain per unit
-    missed: Floats  # no more can be gained by all corners and slacks together
-    drift: Floats  # the largest reduced gain of a floor, which has no end
+    missed: Floats  # bound on what all corners and slacks together can still gain
+    drift: Floats  # the largest reduced gain of a floor: free to move, it is in no bound
     kind: Indices
     direction: Floats  # +1: from below, -1: from above
     column: Floats  # (programs, rows)
@@ -364,7 +364,7 @@ def _exchange(
     work.side[out] = np.where(work.width[out] > 0, end[slacks], 0.0)
     slacks = kind >= blocks
     work.side[moved[slacks], kind[slacks] - blocks] = 0.0
-    # Programs at rest get a zero column: working on whole arrays is faster than picking the moving ones out.
+    # Programs that are done get a zero column: working on whole arrays is faster than picking the moving ones out.
     unit = np.where((work.done | flips)[:, None], 0.0, column * entering.direction[:, None])
     scaled = np.zeros_like(unit)
     scaled[moved] = work.inverse[moved, at, :] / unit[moved, at][:, None]

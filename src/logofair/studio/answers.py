@@ -21,7 +21,7 @@ from logofair.notions import NOTIONS
 from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED
 from logofair.policy.rules import bands_of
 from logofair.requirement import TODAY, People, Requirement, name_text
-from logofair.studio.session import Found, Session, Setting, Threshold, largest_gap
+from logofair.studio.session import MeasuredSolution, Session, Setting, Threshold, largest_gap
 from logofair.words import page_of
 from logofair.words.answers import accepted_shares, cost_answer, fair_answer, rely_answer
 from logofair.words.explained import rule_in_words
@@ -155,7 +155,7 @@ def _solve(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
     yield shown(session, found, wish) | {"hand": hand}
 
 
-def shown(session: Session, found: Found, wish: Wish) -> dict[str, Any]:
+def shown(session: Session, found: MeasuredSolution, wish: Wish) -> dict[str, Any]:
     """Return all that the page shows of some rules."""
     solution, setting = found.solution, found.setting
     places = Places(session.about.site_word, several=len(session.sites) > 1)
@@ -220,7 +220,7 @@ def _series(judged: Outcomes, outcomes: Outcomes) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _changed_by_site(found: Found) -> dict[str, int | None]:
+def _changed_by_site(found: MeasuredSolution) -> dict[str, int | None]:
     """About how many people change side, over all and at every site; None where they are too few to tell."""
     second = found.compared.second
     if found.changed is None:
@@ -252,7 +252,7 @@ def _limit_control(item: Requirement) -> dict[str, Any]:
 # ---------------------------------------------------------------- one site, and rules made by hand
 
 
-def _site(session: Session, found: Found, name: str) -> dict[str, Any]:
+def _site(session: Session, found: MeasuredSolution, name: str) -> dict[str, Any]:
     """How scores of every group lie at a site, from where people are accepted, and who changes side."""
     site = session.place(name)
     groups = []
@@ -289,7 +289,7 @@ def _bins(scores: Floats, scale: str) -> list[list[float]]:
     return bins
 
 
-def _hand(session: Session, best: Found, made: Found) -> dict[str, Any]:
+def _hand(session: Session, best: MeasuredSolution, made: MeasuredSolution) -> dict[str, Any]:
     """How far a rule made by hand is from the optimum, which limits it exceeds, and who pays."""
     places = Places(session.about.site_word, several=len(session.sites) > 1)
     proofs = best.solution.certificate, made.solution.certificate
@@ -320,7 +320,7 @@ def _frontier(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
         yield {"side": wish.side, "measure": measure, "points": points_, "setting": records.plain(setting)}
 
 
-def _drawn(found: Found) -> dict[str, float | None]:
+def _drawn(found: MeasuredSolution) -> dict[str, float | None]:
     """Accuracy, or the cost per person, as the frontier has it: on test rows with its interval, else proved."""
     measured = None
     if found.solution.tested is not None:

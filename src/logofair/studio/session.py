@@ -1,4 +1,4 @@
-"""A problem that is read and calibrated once, and solved again for every setting of the page."""
+"""The studio's session: rows are checked and calibrated once, and fitted again for every setting of the page."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ from logofair.tradeoff.result import MeasuredRows
 from logofair.tradeoff.sweep import checked_test_rows
 from logofair.words import About
 
-_SOLVERS = 8  # kept, each with the answers that sites gave under the same local requirements
-_ANSWERS = 40  # of one solver, beyond which looking through them costs more than they save
+# Warm starts: solvers that are kept, one for each set of local requirements, and best responses of sites that one of
+# them keeps, beyond which looking through these costs more than they save.
+_SOLVERS, _ANSWERS = 8, 40
 _COLUMNS = ("scores", "labels", "sensitive_features", "sites", "sample_weight")
-_KEYS = 2**32  # seeds that are drawn: short enough to be typed
+_RANDOM_STATES = 2**32  # to draw from: short enough to be typed
 FIT_OPTIONS = ("calibration", "basis", "pooling")
 
 
@@ -70,7 +71,7 @@ class Setting:
     by: str | None = None
 
     def exchanged(self, old: Requirement, new: Requirement | None) -> Setting:
-        """The same with another requirement in place of one, or none, whichever way that was asked for."""
+        """The setting with one requirement replaced, or dropped, be it a sentence or one of the two tolerances."""
         if str(old) in self.require:
             kept = (str(new) if text == str(old) else text for text in self.require if new or text != str(old))
             return replace(self, require=tuple(kept))
@@ -80,7 +81,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
-    """A threshold that a hand has set: from which score, as in the files, a group is accepted at a site."""
+    """A threshold that the user has set by hand: from which score, as in the files, a group is accepted at a site."""
 
     site: str
     group: str
@@ -88,11 +89,12 @@ class Threshold:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Rules of one setting: the optimum, or what a hand has made of it; all that the page shows is computed from it.
+class MeasuredSolution:
+    """The solution of one setting, optimal or changed by hand, with its audit: all that the page shows comes from it.
 
-    ``compared`` is measured on test rows where there are some, else expected on those of the fit; ``changed`` is the
-    share of every (site, group) there that is decided otherwise than before, None where that is not known.
+    ``compared`` sets it beside the unconstrained rule, measured on test rows where there are some, else expected on
+    those of the fit; ``changed`` is the share of every (site, group) there that is decided otherwise than by that rule,
+    None where that is not known.
     """
 
     setting: Setting
@@ -111,16 +113,22 @@ class Session:
         Columns as :func:`logofair.fit` names them.
     options : mapping
         How rules are found, whatever is required: calibration, basis and pooling.
+    start : Setting
+        What the page shows first.
     random_state : int, optional
         Drawn where it is not given: an export states it, so that the same policy can be made again.
     test_rows : mapping, optional
         Columns of people who take no part in the fit, on whom every setting is measured.
-    rates : tuple of Requirement
-        Requirements given as objects, whose own rates sentences may name.
+    given : tuple of Requirement
+        Requirements given as objects, by whose own rates a setting's sentences may speak.
     about : About
         What the page and its exports say of the data.
     columns : ColumnsInfo, optional
-        Of the files the rows are from; ``finished``: what is done to a solution before it is exported.
+        Of the files the rows are from.
+    finished : callable, optional
+        What is done to a solution before it is exported.
+    progress : Progress
+        Shows how far the calibration is.
     """
 
     rows: Mapping[str, Any]
@@ -136,7 +144,7 @@ class Session:
 
     def __post_init__(self) -> None:
         if self.random_state is None:
-            self.random_state = secrets.randbelow(_KEYS)
+            self.random_state = secrets.randbelow(_RANDOM_STATES)
         self.options = {"calibration": "beta", "basis": "eta", "pooling": "auto", **self.options}
         calibration, basis, pooling = (self.options[name] for name in FIT_OPTIONS)
         columns = {name: self.rows.get(name) for name in _COLUMNS}
@@ -147,7 +155,7 @@ class Session:
             given = [each for each in (self.start.local, self.start.overall) if each is not None]
             self.start = replace(self.start, local=None, overall=min(given, default=None))
         settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), self.random_state)
-        self.requirements(self.start)  # refused before a long calibration
+        self.requirements(self.start)  # only to refuse a wrong one before a long calibration
         (self.prepared,) = self.progress((prepare(checked, settings) for _ in range(1)), "Calibrating", 1)
         self._solvers = OrderedDict[Any, ExactSolver]()
         self._test = None
@@ -177,7 +185,7 @@ class Session:
             hint = nearest_name(setting.notion, NOTIONS)
             raise InputError(f"notion: got {setting.notion!r}{hint}; use one of {', '.join(NOTIONS)}.")
         require, limits = self.items(setting), {"local": setting.local, "global": setting.overall}
-        if setting.by is not None:  # which only sentences say
+        if setting.by is not None:  # tolerances have no word for it: they become sentences, "... gap by sex <= 0.1"
             scopes = {"local": Scope("per site"), "global": Scope("overall")}
             for side, limit in limits.items():
                 items = [] if limit is None else gaps(NOTIONS[setting.notion], limit, scopes[side])
@@ -193,7 +201,7 @@ class Session:
         return found if setting.confidence is None else found | {"confidence": setting.confidence}
 
     def items(self, setting: Setting) -> list[Requirement]:
-        """What a setting requires in sentences, which may name rates of requirements that were given as objects."""
+        """The requirements of a setting's sentences, which may name rates of those that were given as objects."""
         known = {str(item): item for item in self.given}
         rates = [rate for item in self.given for rate in item.rates]
         return [known.get(text) or Requirement.parse(text, rates) for text in setting.require]
@@ -206,8 +214,8 @@ class Session:
 
     # ------------------------------------------------------------ answers
 
-    def solved(self, setting: Setting) -> Found:
-        """The certified optimum of a setting, from where the last ones ended."""
+    def solved(self, setting: Setting) -> MeasuredSolution:
+        """The certified optimum of a setting, warm-started with what sites answered in earlier ones."""
         required, cells = self.requirements(setting), self.prepared.cells
         required, best = with_best(required, cells, self.basis)
         problem, (mixtures, certificate, optimum) = solved_on(
@@ -241,8 +249,8 @@ class Session:
         )
         return self._measured(setting, solution)
 
-    def by_hand(self, found: Found, thresholds: tuple[Threshold, ...]) -> Found:
-        """The same rules but for thresholds that a hand has set; how good they are is measured, not optimised."""
+    def by_hand(self, found: MeasuredSolution, thresholds: tuple[Threshold, ...]) -> MeasuredSolution:
+        """The same rules but for thresholds that the user has set; how good they are is measured, not optimised."""
         rules, solution = found.solution.policy.mixtures, found.solution
         assert isinstance(rules, Mixtures)
         mixtures = Mixtures(rules.weight.copy(), rules.threshold.copy(), rules.above.copy(), rules.single.copy())
@@ -259,7 +267,7 @@ class Session:
         certificate = replace(solution.certificate, primal=value, violation=violation)
         return self._measured(found.setting, replace(solution, policy=policy, certificate=certificate, tested=None))
 
-    def frontier(self, setting: Setting, side: str) -> Iterator[tuple[float, Found]]:
+    def frontier(self, setting: Setting, side: str) -> Iterator[tuple[float, MeasuredSolution]]:
         """The optimum at every limit of one side, the loosest first; limits that no rule meets are left out."""
         free = self.solved(replace(setting, local=None, overall=None, confidence=None))
         gap = largest_gap(free, setting, side)
@@ -276,18 +284,21 @@ class Session:
             **self.rows, **how, costs=self.arguments(setting)["costs"], random_state=self.random_state or 0
         )
 
-    def fitted(self, setting: Setting) -> Found:
-        """What :func:`logofair.fit` makes of a setting, cold, as a command would: for all that leaves the page."""
+    def fitted(self, setting: Setting) -> MeasuredSolution:
+        """The solution of :func:`logofair.fit` itself, without a warm start: an export that a command can repeat."""
         solution = fit(**self.rows, **self.options, **self.arguments(setting), random_state=self.random_state)
         solution = solution if self.finished is None else self.finished(solution)
         if solution.tested is None and self.test_rows is not None:
             solution = solution.test(**self.test_rows)
         return replace(self._measured(setting, solution), solution=solution)
 
-    # ------------------------------------------------------------ parts of them
+    # ------------------------------------------------------------ how settings are solved and measured
 
     def _warm(self, problem: Problem, required: Requirements) -> list[Callable[[Problem], Any]]:
-        """The solver that knows what sites answered under these local requirements, as far as one can be kept."""
+        """The solver that keeps the sites' best responses under these local requirements, to start from.
+
+        None for a single site, which needs no prices, and for limits on losses inside sites.
+        """
         inside = [item for item in required.items if not item.scope.is_global]
         if required.alone or any(item.is_loss_inside for item in required.items):
             return []
@@ -305,8 +316,8 @@ class Session:
         """All rows as those of one site, for the rules of sites that are not known."""
         return merged_cells(self.prepared, self.basis) if self.prepared.rows.has_sites else None
 
-    def _measured(self, setting: Setting, solution: Solution) -> Found:
-        """Measure rules: on the test rows where there are some, as :meth:`Solution.test` does."""
+    def _measured(self, setting: Setting, solution: Solution) -> MeasuredSolution:
+        """Audit a solution on the test rows, as :meth:`Solution.test` does, or without any on the rows of the fit."""
         costs, names = solution.requirements.costs, (self.groups, self.sites)
         before = self._unconstrained(solution.problem)
         if self._test is None:
@@ -318,7 +329,7 @@ class Session:
             )
             second = replace(second, outcomes=solution.proved)
             changed = _changed(solution.problem.cells, before, solution.policy.mixtures, solution.problem.shape)
-            return Found(setting, solution, Comparison.of(first, second, gaps=False), changed)
+            return MeasuredSolution(setting, solution, Comparison.of(first, second, gaps=False), changed)
         test, required = self._test, solution.requirements
         rows, shape = test.rows, (len(test.rows.sites.names), len(self.groups))
         per_site = None if costs is None else costs.at(self._known_sites)
@@ -340,7 +351,7 @@ class Session:
             gaps=False,
         )
         changed = _changed(test.cells, base, after, shape)
-        return Found(setting, replace(solution, tested=compared), compared, changed)
+        return MeasuredSolution(setting, replace(solution, tested=compared), compared, changed)
 
     def _on_test_rows(self, solution: Solution, rules: Any) -> Mixtures:
         """Rules of the cells of the test rows, as a policy decides: where it does not know a site, the merged ones."""
@@ -359,7 +370,7 @@ class Session:
         return np.array([number.get(name, -1) for name in self._test.rows.sites.names])
 
     def _unconstrained(self, problem: Problem) -> Mixtures:
-        """The rule that nothing is required of, as thresholds."""
+        """The unconstrained rule, as thresholds."""
         u, v = unconstrained(problem.cells, problem.row_gain)
         return reduce(problem.cells, u.ravel(), v.ravel(), selection_only=False)
 
@@ -387,7 +398,7 @@ class Session:
         return self.prepared.rows.order() if made is None else made.order
 
 
-def largest_gap(found: Found, setting: Setting, side: str) -> float:
+def largest_gap(found: MeasuredSolution, setting: Setting, side: str) -> float:
     """The largest gap of a notion's rates on one side under some rules, in expectation on the rows of the fit."""
     tally = found.solution.counted(found.solution.problem).after
     tally = tally.merged() if side == "overall" else tally
@@ -397,19 +408,20 @@ def largest_gap(found: Found, setting: Setting, side: str) -> float:
 
 
 def _changed(cells: Cells, before: Mixtures, after: Any, shape: tuple[int, int]) -> Floats | None:
-    """The share of every cell that is decided otherwise; ``before`` tosses no coins.
+    """The share of every cell that two rules decide differently; ``before`` is deterministic.
 
     Of a row that is accepted with chance b, 0 or 1, before and p after, p + b - 2 b p is the chance of a change.
     """
     if not (isinstance(after, Mixtures) and before.above[before.weight > 0].all()):
-        return None  # scores that count against people: the two rules overlap in more than one way
+        return None  # where the rule before accepts low scores, the two overlap in more than one way
     from_ = np.where(before.weight[:, :1] > 0, before.threshold[:, :1], np.inf)
     both = np.where(after.above, np.maximum(after.threshold, from_), from_)
-    overlap, _ = evaluate(cells, replace(after, weight=after.weight * after.above, threshold=both, above=both > -1))
+    upward = np.ones_like(after.above)
+    overlap, _ = evaluate(cells, replace(after, weight=after.weight * after.above, threshold=both, above=upward))
     (now, _), (then, _) = evaluate(cells, after), evaluate(cells, before)
-    for part in range(3):  # those accepted up to a score: from the lower threshold to the upper one
+    for part, alone in enumerate(np.eye(3)):  # a mixture's rules "score <= t" overlap from the threshold before up to t
         weight = after.weight[:, part] * ~after.above[:, part]
-        one = replace(after, weight=np.eye(3)[part] * (weight > 0)[:, None])
+        one = replace(after, weight=alone * (weight > 0)[:, None])
         overlap = overlap + weight * np.maximum(evaluate(cells, one)[0] + then - 1.0, 0.0)
     return np.asarray(np.maximum(now + then - 2.0 * overlap, 0.0)).reshape(shape)
 

@@ -375,7 +375,7 @@ class SmoothnessRequest(Request):
     def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Smoothness]:
         """The constants of the own dual."""
         after = batch.with_totals(self.mass, self.positives)
-        return after, Smoothness(constant=after.pairs.steepness())
+        return after, Smoothness(constant=after.smoothed_dual.squared_norms())
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +389,7 @@ class SmoothnessExchange(AfterTotals):
     def take(self, total: Smoothness, plan: Plan, sites: int) -> Exchange:
         """``total`` holds the largest constants, not their sums."""
         assert plan.solver is not None
-        return StepsExchange.start(self.totals, plan, plan.solver.length(total.constant, len(plan.groups)))
+        return StepsExchange.start(self.totals, plan, plan.solver.step_length(total.constant, len(plan.groups)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,11 +426,11 @@ class StepsRequest(Request):
     def answer(self, batch: ClientBatch) -> tuple[ClientBatch, Steps]:
         """Take the steps, each round once."""
         after, settings = batch.with_totals(self.mass, self.positives), batch.state.plan.solver
-        pairs, local = after.pairs, after.state.local_multipliers
+        dual, local = after.smoothed_dual, after.state.local_multipliers
         if settings is None or not self.round == after.state.steps + 1 <= settings.rounds:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        local = pairs.zeros()[1] if local is None else local
-        changes, local = pairs.descend(self.multipliers, local, settings, self.step, self.sites)
+        local = dual.zeros()[1] if local is None else local
+        changes, local = dual.descend(self.multipliers, local, settings, self.step, self.sites)
         return after.updated(local_multipliers=local, steps=self.round), Steps(change=changes)
 
 
