@@ -572,7 +572,7 @@ def test_a_file_that_is_not_packed_as_its_name_says_is_refused(content, tmp_path
     assert refused(file, {"score": "score"}) == f"{file}: is damaged or cut short, or no GZIP file; write it again."
 
 
-@pytest.mark.parametrize("name", ["_MOST_BYTES", "_SMALL"])
+@pytest.mark.parametrize("name", ["_MOST_BYTES", "_ALWAYS_ALLOWED"])
 def test_a_gzip_file_that_would_unpack_to_too_much_is_refused_before_all_of_it_is_unpacked(name, tmp_path, monkeypatch):
     file = written(tmp_path / "site.csv.gz", gzip.compress(b"score\n" + b"0\n" * (1 << 22), mtime=0))
     assert read_columns(file, {"score": "score"})["score"].size == 1 << 22

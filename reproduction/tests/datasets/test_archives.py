@@ -19,7 +19,7 @@ from logofair_reproduction.datasets.preparing import open_zip
     [
         ("_MOST_MEMBERS", 2, "holds 3 files, more than 2"),
         ("_MOST_BYTES", 1 << 18, "unpacks to more than"),
-        ("_SMALL", 1 << 10, "unpacks to more than 200 times its size"),
+        ("_ALWAYS_ALLOWED", 1 << 10, "unpacks to more than 200 times its size"),
     ],
 )
 def test_a_zip_file_that_would_unpack_to_too_much_is_refused(name, limit, words, tmp_path, monkeypatch):

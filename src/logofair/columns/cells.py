@@ -43,7 +43,8 @@ class Cells:
     ``lowest`` and ``highest`` are a block's extreme scores, ``values`` its mean value (rising within a cell).
     The running sums have one entry more than blocks in each cell: cell i's begin at ``starts[i] + i``.
     ``mass_below`` is None when every block is one row of weight 1; ``rows`` counts the rows of each cell. Where
-    blocks are edges of a hull, ``hull_of`` has the rows by score, and ``cut_of`` and ``reversed``, laid out like the sums, the threshold rule of each upper corner.
+    blocks are edges of a hull, ``hull_of`` has the rows by score, and ``cut_of`` and ``reversed``, laid out like the
+    sums, the threshold rule of each upper corner.
     """
 
     n_groups: int

@@ -1,4 +1,4 @@
-"""The last answer of a run: every site stores its policy and measures it."""
+"""The last exchange of a run: every site mixes its best responses into a policy, stores it and measures it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ from logofair.policy.mixtures import NEGLIGIBLE, Mixtures, base_rule, evaluate, 
 from logofair.solvers.certificate import LARGEST_VIOLATION
 from logofair.solvers.problem import Problem
 
-# What leaving a tolerance costs in a cell without rows, against a gain of at most 1 per row: as little as must be.
+# Penalty on exceeding a limit in a cell without rows, against gains of at most 1 per row: it is exceeded only where
+# no rule meets it, and then as little as can be.
 _EXCESS = 1e3
 
 
 @dataclass(frozen=True, eq=False)
 class FinalFigures(Sums):
-    """Measured on the policy the site has stored: the certificate rests on this, not on a solver's word."""
+    """What a site measures of its stored policy: the certificate rests on this, not on what a solver reported."""
 
     gain: Floats = disclosed(
         "accuracy above rejecting everybody, or cost saved, as a share of all rows", "1", OF_SHARES
@@ -62,7 +63,7 @@ class FinalFigures(Sums):
     )
 
     def wrong(self, context: Context) -> str | None:
-        """Figures within what the rows behind them allow."""
+        """What the rows behind the figures cannot give; None where nothing is wrong."""
         counts, roster = context.counts, context.roster
         if counts is None or roster is None:
             return None
@@ -89,12 +90,15 @@ class FinalRequest(Request):
     weights: Floats
 
     def answer(self, batch: ClientBatch) -> tuple[ClientBatch, FinalFigures]:
-        """Mix the answers that were counted into rules, store these, and measure what is stored."""
+        """Mix the best responses into threshold rules, store these, and measure what is stored.
+
+        A response that was sent before is mixed as it was then, so that the figures are those that the server expects.
+        """
         weights, plan, state = self.weights, batch.state.plan, batch.state
         if state.result is not None:
             raise RefusedError(Refusal.OUT_OF_TURN)
-        fits = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(self.prices) > 0
-        if not (fits and np.all(np.abs(self.prices) <= LARGEST_PRICE)):
+        valid = np.all(weights >= 0) and weights.sum() <= 1 + 1e-9 and len(weights) == len(self.prices) > 0
+        if not (valid and np.all(np.abs(self.prices) <= LARGEST_PRICE)):
             raise RefusedError(Refusal.BAD_REQUEST)
         problem, rates = batch.problem, {rate for item in plan.require for rate in item.rates}
         if state.local_tolerance is not None:
@@ -102,24 +106,24 @@ class FinalRequest(Request):
         selection_only = all(rate.slope == 0 for rate in rates) and all(
             item.measure != "precision" for item in plan.require
         )
-        at, answers = (broadcast_prices(self.prices, plan), weights), []
-        for asked, prices in zip(self.prices, at[0], strict=True):
+        prices, answers = broadcast_prices(self.prices, plan), []
+        for asked, of_groups in zip(self.prices, prices, strict=True):
             if state.prices is not None and state.u is not None and state.v is not None:
                 same = np.flatnonzero((state.prices == asked).reshape(len(state.prices), -1).all(axis=1))
-                if same.size:  # the very answer that was counted
+                if same.size:
                     answers.append((state.u[same[0]], state.v[same[0]]))
                     continue
-            answer = best_answer(problem, prices)
+            answer = best_answer(problem, of_groups)
             answers.append((answer.u, answer.v))
         u, v = (np.stack(each) for each in zip(*answers, strict=True))
         # Term by term: a matrix product sums in an order that depends on how many sites are in the batch.
         mixed_u, mixed_v = (sum(w * a for w, a in zip(weights, each, strict=True)).ravel() for each in (u, v))
         mixed = reduce(problem.cells, mixed_u, mixed_v, selection_only=selection_only)
-        rules = filled(problem.cells, mixed, _merged_rules(problem, *at))
+        rules = filled(problem.cells, mixed, _merged_rules(problem, prices, weights))
         if state.priors is not None and not batch.cells.mass.all():
-            # With their group's scores at all sites in cells without rows.
+            # Pooling tells what rows to expect in cells without any: their group's scores at all sites.
             expected, _ = batch.preparation.borrowing(batch.chances, state.priors, fill=True)
-            rules = _held_rules(problem, expected, rules, *at, selection_only=selection_only)
+            rules = _within_local_limits(problem, expected, rules, prices, weights, selection_only=selection_only)
         figures = measured(batch, rules)
         return batch.updated(rules=rules, mixture=self, exceeding=bool(figures.exceeding.any())), figures
 
@@ -147,7 +151,7 @@ class FinalExchange(AfterTotals):
 
 
 def measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
-    """What stored rules do at every site, on its rows with what they borrow and on its own rows alone."""
+    """What stored rules do at every site, on its rows with what pooling adds to small cells, and on its own alone."""
     problem, plan = batch.problem, batch.state.plan
     u, v = (each.reshape(problem.shape) for each in evaluate(problem.cells, rules))
     excess = np.max(problem.local_excess(u, v) / problem.local_limits.unit, axis=1, initial=0.0)
@@ -162,22 +166,22 @@ def measured(batch: ClientBatch, rules: Mixtures) -> FinalFigures:
     return FinalFigures(
         gain=(problem.site_gains(u, v) + batch.cost_offset)[:, None],
         shares=shares,
-        exceeding=(~(excess <= rounding)).astype(float)[:, None],
+        exceeding=(~(excess <= rounding)).astype(float)[:, None],  # NaN counts as exceeded
         combinations=combinations,
         own=own,
     )
 
 
-# A cell has no rows where nobody of the group was there, or fewer people than the plan's smallest cell: nothing can be
-# measured there, and some row may come one day.
+# Rules for cells without rows. A cell has none where nobody of the group was there, or fewer people than the plan's
+# smallest cell: nothing can be measured there, but people to be decided about may still come.
 
 
 def _merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
-    """The rules of cells without rows, where nothing can be required: one for each group.
+    """The merged rules, for cells without rows: one for each group, or, where costs differ by site, for each cell.
 
-    Where errors do not cost the same at all sites, one for each cell. A rule is what a site that requires nothing
-    inside answers to the prices that are mixed: at each of them a threshold on the chance. Where they are more than a
-    stored rule has room for, the heaviest stand for all.
+    Each is the best response to the mixed prices without local requirements: a mixture of thresholds on the chance, one
+    for each of the prices. Where they are more than a stored rule has room for, those of the largest weights stand for
+    all.
     """
     if problem.costs is None:
         return _group_rules(problem, prices, weights)
@@ -188,9 +192,9 @@ def _merged_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures
 
 
 def _group_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
-    """The rule of each group where errors cost the same."""
+    """The merged rule of each group, where errors cost the same at all sites."""
     groups = np.arange(problem.shape[1], dtype=np.int32)
-    # What accepting a row gains is linear in its chance, so that one row tells the whole line.
+    # A row's priced gain is linear in its chance, with the same zero in all rows of a group: one of each will do.
     row = build_cells(np.full(groups.size, 0.5), groups, 0 * groups, n_groups=groups.size, n_sites=1)
     gains = [replace(problem, cells=row).priced_gain(each) for each in prices]
     rules = base_rule(groups.size)
@@ -219,20 +223,20 @@ def _group_rules(problem: Problem, prices: Floats, weights: Floats) -> Mixtures:
     return rules
 
 
-def _held_rules(
+def _within_local_limits(
     problem: Problem, expected: Cells, rules: Mixtures, prices: Floats, weights: Floats, *, selection_only: bool
 ) -> Mixtures:
-    """The rules, with those of cells without rows held to the local requirements as far as their rows are expected.
+    """The rules, changed in cells without rows so that they meet the local requirements on the rows expected there.
 
     ``expected`` are the cells with their group's scores at all sites where there are no rows. The rules of the other
-    cells stay as they are, and those of the site's other groups say between which limits a rate has to lie.
+    cells stay as they are, and their rates, those of the site's other groups, set the limits.
     """
     full = replace(problem, cells=expected)
     u, v = (each.reshape(problem.shape) for each in evaluate(expected, rules))
     empty = problem.mass == 0
     rates, counts = full.local_values(u, v), full.inside.limited
     known = full.inside.compared & ~empty[..., None]
-    low, high = _allowed(problem, rates, known)
+    low, high = _rate_limits(problem, rates, known)
     outside = (rates < low) | (rates > high)
     moved = np.argwhere(np.any(outside & counts, axis=2) & empty & (~empty).any(axis=1)[:, None])
     if not moved.size:
@@ -250,10 +254,10 @@ def _held_rules(
     return rules.joined_with(found).at(which)
 
 
-def _allowed(problem: Problem, rates: Floats, known: Booleans) -> tuple[Floats, Floats]:
-    """Between which limits every group's local rates have to lie, given those of the groups with rows.
+def _rate_limits(problem: Problem, rates: Floats, known: Booleans) -> tuple[Floats, Floats]:
+    """Lowest and highest local rates that every group may have, given those of the groups with rows.
 
-    A capacity is met by these alone: nobody knows how many others will come.
+    Limits on everyone's rate, such as a capacity, are left to the groups with rows: how many others come is not known.
     """
     most = np.max(np.where(known, rates, -np.inf), axis=1, keepdims=True)
     least = np.min(np.where(known, rates, np.inf), axis=1, keepdims=True)
@@ -268,7 +272,7 @@ def _allowed(problem: Problem, rates: Floats, known: Booleans) -> tuple[Floats, 
 
 
 def _best_within(cells: Cells, cell: int, gain: Floats, rate: Floats, low: Floats, high: Floats) -> tuple[float, float]:
-    """(u, v) of the rule of a cell that gains most with its rates between limits, or as near to them as can be.
+    """(u, v) of the rule of a cell that gains most with its rates within limits, or as near to them as can be.
 
     ``gain`` and ``rate`` hold the coefficients of u and v, (2,) and (2, rates).
     """
@@ -276,7 +280,7 @@ def _best_within(cells: Cells, cell: int, gain: Floats, rate: Floats, low: Float
     upper = np.arange(cuts.size) < cuts.size // 2
     corners = np.stack(cells.corner(np.full(cuts.size, cell), cuts, upper))
     reached, excess = rate.T @ corners, np.eye(low.size)
-    far = 1e6  # of a limit that there is not
+    far = 1e6  # in place of an infinite limit
     found = linprog(
         np.concatenate([-gain @ corners, np.full(low.size, _EXCESS)]),
         A_ub=np.block([[reached, -excess], [-reached, -excess]]),
