@@ -1,7 +1,8 @@
-"""The optimisation problem as arrays: what each cell's (u, v) does to accuracy and to every rate.
+"""The linear program over rules as arrays: what each cell's (u, v) does to accuracy and to every rate.
 
-Shapes: ``(sites, groups)`` for cells, ``(sites, groups, rates)`` for coefficients. u and v are shares of a cell's
-own mass, so every number here is of order 1 whatever the size of a site.
+Shapes: ``(sites, groups)`` for cells, ``(sites, groups, rates)`` for coefficients. u and v
+(:mod:`logofair.columns.cells`) are shares of a cell's own mass, so every number here is of order 1 whatever
+the size of a site.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Problem:
     """Maximise expected accuracy, or minus the expected cost, over all rules that meet the requirements.
 
     ``local_limits`` and ``global_limits`` say in numbers what is required of the rates, at every site and, as of one
-    place, over all of them. ``local_holding`` and ``global_holding`` name the requirements on each rate, with the
-    numbers that "today" stands for. ``local_parted`` and ``global_parted`` say to which group of each rate every cell
-    belongs, (groups, rates), where groups are unions of cells; None: every cell of a site is a group.
+    place, over all of them. ``local_holding`` and ``global_holding`` name the requirements behind the limits of each
+    rate, with the numbers that "today" stands for. ``local_parted`` and ``global_parted`` say to which group of each
+    rate every cell belongs, (groups, rates), where groups are unions of cells; None: every cell of a site is a group.
 
     Rates are scaled to order 1; violations and prices are told in the user's units. ``costs``, (sites, 2), are those of
     a wrongly accepted and of a wrongly rejected row in units of ``cost_unit``; None: accuracy counts, which is 1 less a
@@ -129,25 +130,25 @@ class Problem:
 
     @cached_property
     def inside(self) -> Regions:
-        """What is required inside sites."""
+        """The limits inside sites, and which rates and groups they hold for."""
         defined = rates_defined(self.local_rates, self.mass, self.positives, self.local_parted)
         # A site without weight has no share selected either.
         return Regions(self.local_limits, defined & (self.site_mass > 0)[:, None, None], self.local_parted)
 
     @cached_property
     def over_all(self) -> Regions:
-        """What is required over all sites, as of one place."""
+        """The limits over all sites, as of one place, and which rates and groups they hold for."""
         defined = rates_defined(self.global_rates, self.group_mass, self.group_positives, self.global_parted)
         return Regions(self.global_limits, defined[None], self.global_parted)
 
     @cached_property
     def units(self) -> Floats:
-        """How large the user's units are in the scales used, that of shares (1) first."""
+        """The user's units in the scales of the rates, that of shares (1) first."""
         return np.concatenate([[1.0], self.local_limits.unit.ravel(), self.global_limits.unit.ravel()])
 
     @cached_property
     def local(self) -> tuple[Floats, Floats]:
-        """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or free."""
+        """Coefficients of u and v in each cell's local rates; 0 where the rate is undefined or not limited."""
         return self._coefficients(self.local_rates, self.mass, self.positives, self.inside)
 
     @cached_property
@@ -331,7 +332,7 @@ class Problem:
         ):
             won, unit = regions.shadow_prices(prices), regions.limits.unit
             for k, each_of_rate in enumerate(holding):
-                taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # ends whose price an earlier one has
+                taken = np.zeros((len(won), self.shape[1], 2), dtype=bool)  # limits priced by an earlier one
                 for each in each_of_rate:
                     own = _shadow_price(each, regions.limits, k, prices[..., k], won[:, k], taken)
                     key = each.requirement, side
@@ -397,8 +398,8 @@ class _Column:
     def write(self, limits: Limits, k: int, defined: Booleans, today: Floats | None) -> tuple[Holding, ...]:
         """Write the requirements' bounds into column k, the strictest of several; return them with these numbers.
 
-        ``today`` are the groups' values under the unconstrained rule, (n, groups); None: not known yet, and any bound
-        will do.
+        ``today`` are the groups' values under the unconstrained rule, (n, groups); None: not known yet, and any
+        finite bound will do, which makes the rate a limited one that has coefficients.
         """
         found = []
         for each in self.holding:
@@ -438,9 +439,9 @@ def _numbers_of(each: Holding) -> tuple[str, ...]:
 
 
 def _shadow_price(each: Holding, limits: Limits, k: int, prices: Floats, won: Floats, taken: Booleans) -> Floats:
-    """The shadow price of one requirement on rate k, (n,); marks the ends that it binds at as ``taken``.
+    """The shadow price of one requirement on rate k, (n,); marks the limits at which it binds as ``taken``.
 
-    ``prices`` are the rate's, (n, groups); ``won`` is what relaxing all that is required of it would gain.
+    ``prices`` are the rate's, (n, groups); ``won`` is the gain per unit by which all its limits are relaxed.
     """
     bounds, here, found = each.bounds * limits.unit[:, k, None], np.asarray(each.at)[:, None], np.zeros(len(won))
     for name in _numbers_of(each):
@@ -463,7 +464,7 @@ def _shadow_price(each: Holding, limits: Limits, k: int, prices: Floats, won: Fl
 
 
 def _today(measure: str, values: Floats, defined: Booleans) -> Floats:
-    """A gap, ratio, rate or combination of some values, (n, groups), repeated for every group."""
+    """The bound that "today" stands for: a gap, ratio, rate or combination of the values, repeated for every group."""
     if measure == "rate":
         return np.clip(values, 0.0, 1.0)
     if measure == "combination":
