@@ -50,6 +50,36 @@ def test_the_state_follows_from_the_interval_and_the_limit(limit, one, other, re
     assert (state == EXCEEDED) == (ends[0] > limit + 1e-9)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([MET, EXCEEDED, UNCLEAR, NOT_MEASURED]),
+            st.sampled_from([GAP, FLOOR]),
+            st.sampled_from([None, "a", "b"]),
+            st.sampled_from([None, 5, 400]),
+            st.sampled_from([CALIBRATION_ROWS, TEST_ROWS]),
+        ),
+        max_size=6,
+    )
+)
+def test_a_build_fails_exactly_where_the_verdict_is_that_bad_and_no_line_is_of_a_site_too_small(rows):
+    found = table(
+        *(
+            outcome(state, requirement=requirement, site=site, rows=count, basis=basis)
+            for state, requirement, site, count, basis in rows
+        )
+    )
+    for fail_on, bad in {EXCEEDED: {EXCEEDED}, UNCLEAR: {EXCEEDED, UNCLEAR, NOT_MEASURED}}.items():
+        failing = found.failing(fail_on)
+        assert (failing is not None) == (found.verdict in bad)
+        for each in failing or ():
+            assert each.state in bad
+            assert each.basis == TEST_ROWS
+            assert each.state == EXCEEDED or not each.is_small_site
+        if found.verdict == EXCEEDED:
+            assert set(found.where(state=EXCEEDED, basis=TEST_ROWS)) <= set(failing)
+
+
 def test_an_exact_share_is_exceeded_on_either_side_and_met_by_itself_alone():
     low, high = np.array([0.2, 0.1, 0.1, 0.3]), np.array([0.2, 0.15, 0.3, 0.4])
     assert states_of("=", np.full(4, 0.2), low, high).tolist() == [MET, EXCEEDED, UNCLEAR, EXCEEDED]

@@ -100,6 +100,9 @@ def test_rules_are_gated_by_the_people_they_are_tested_on_and_json_stays_json(tm
     assert '"verdict": "unclear"' in output
     assert set(re.findall(r"^[A-Z ]+(?=  )", lines, re.MULTILINE)) == {"UNCLEAR"}
     assert run(*words, "--fail-on", "exceeded")[0] == 0
+    policy = ("--policy", tmp_path / "policy.json", "--label", "label", "--fail-on", "exceeded")
+    assert audit(tmp_path / "test.csv", *policy)[0] == 0
+    assert "fitted on people of DATA" in refused("audit", tmp_path / "fit.csv", *policy)
 
 
 def test_a_gate_that_could_never_fail_is_refused(tmp_path: Path) -> None:

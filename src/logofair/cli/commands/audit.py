@@ -165,6 +165,8 @@ def audit(
             found = examine_policy(data, columns, names, notion, progress, costs, wanted)
         if fail_on is not None and not len(found.outcomes):
             raise InputError("--fail-on: nothing is required; add --local, --global or --require.")
+        if fail_on is not None and found.compared is not None and found.compared.in_fit in ("all", "some"):
+            raise InputError("--fail-on: the policy was fitted on people of DATA; audit others, or choose by --where.")
         written = () if report is None else (str(report),)
         about = about_page(found.source, **others, left_out=found.dropped, written=written)
         if form is not None:
