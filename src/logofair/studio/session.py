@@ -37,7 +37,7 @@ from logofair.policy.mixtures import Mixtures, base_rule, evaluate, filled, redu
 from logofair.policy.policy import Policy
 from logofair.policy.rules import in_files
 from logofair.progress import Progress, no_progress
-from logofair.requirement import Requirement, Scope, name_text
+from logofair.requirement import Requirement, Scope
 from logofair.requirements import Requirements, gaps, make_requirements
 from logofair.solvers.decomposition import ExactSolver
 from logofair.solvers.problem import Problem, unconstrained
@@ -185,12 +185,11 @@ class Session:
             hint = nearest_name(setting.notion, NOTIONS)
             raise InputError(f"notion: got {setting.notion!r}{hint}; use one of {', '.join(NOTIONS)}.")
         require, limits = self.items(setting), {"local": setting.local, "global": setting.overall}
-        if setting.by is not None:  # tolerances have no word for it: they become sentences, "... gap by sex <= 0.1"
+        if setting.by is not None:  # a tolerance cannot say by which attribute: they become requirements
             scopes = {"local": Scope("per site"), "global": Scope("overall")}
             for side, limit in limits.items():
                 items = [] if limit is None else gaps(NOTIONS[setting.notion], limit, scopes[side])
-                gap = f" gap by {'all' if setting.by == 'all' else name_text(setting.by)} "
-                require += [Requirement.parse(str(item).replace(" gap ", gap, 1)) for item in items]
+                require += [replace(item, by="all" if setting.by == "all" else (setting.by,)) for item in items]
             limits = dict.fromkeys(limits)
         costs: Any = setting.costs
         if isinstance(costs, dict):
