@@ -167,17 +167,15 @@ def test_with_as_many_people_as_it_takes_a_limit_is_shown_to_hold_four_times_of_
     assert first.rows_to_check > 400
     states = [found(first.rows_to_check).state for _ in range(200)]
     assert 0.7 < states.count(MET) / len(states) < 0.9
-    assert abs(first.rows_to_check * (limit / first.checkable) ** 2 - 400) < 1  # and 400 check what they can
 
 
 @pytest.mark.parametrize(
     ("sentence", "limit", "found"),
     [("ratio >= 0.8 overall", 0.8, (0.9, 0.7, 1.0)), ("gap <= 0.02 overall", 0.02, (0.0, 0.0, 0.1))],
 )
-def test_what_can_be_checked_is_looser_than_what_cannot(sentence, limit, found):
+def test_a_limit_that_is_not_shown_to_be_met_takes_more_people(sentence, limit, found):
     after, low, high = found
     one = Outcome(
         Requirement.parse(f"selection rate {sentence}"), None, limit, None, after, low, high, 100, UNCLEAR, TEST_ROWS
     )
     assert one.rows_to_check > 100
-    assert one.checkable < limit if "ratio" in sentence else one.checkable > limit

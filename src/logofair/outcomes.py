@@ -116,20 +116,11 @@ class Outcome(Result):
         return self.site is not None and self.too_small and self.state in (UNCLEAR, NOT_MEASURED)
 
     @property
-    def checkable(self) -> float | None:
-        """The tightest limit that as many people would probably show to be met; None: not known, or none is needed.
+    def rows_to_check(self) -> int | None:
+        """How many people the smallest group would probably take to show that the limit is met, all growing alike.
 
         Of a gap that in truth is a fifth of its limit, or a ratio as much nearer to 1.
         """
-        margin = self._margin
-        if margin is None or self.requirement.measure not in ("gap", "ratio"):
-            return None
-        distance = margin / (1.0 - TRUE_GAP)
-        return distance if self.requirement.measure == "gap" else 1.0 - distance
-
-    @property
-    def rows_to_check(self) -> int | None:
-        """How many people the smallest group would take to check the limit itself, all groups growing alike."""
         margin, limit = self._margin, self.limit
         if margin is None or limit is None or self.rows is None:
             return None

@@ -26,7 +26,8 @@ from logofair.requirement import Requirement
 from logofair.words import About, Page, in_memory, page_of
 from logofair.words.answers import rely_answer
 from logofair.words.charts import Svg
-from logofair.words.limits import Places, conflict_lines, limits_table, verdict
+from logofair.words.fitted import fit_page
+from logofair.words.limits import Places, certified_places, conflict_lines, limits_table, verdict
 from logofair.words.phrases import cut, names_of, width
 
 LINES, COLUMNS = 20, 80
@@ -230,9 +231,13 @@ def test_an_unclear_verdict_says_what_these_people_can_check_what_it_takes_and_w
     (over_all,) = solution.outcomes.evidence.where(site=None)
     (rely,) = (each for each in page.answers if each.name == "Rely on it")
     assert rely.figure == "Not yet"
-    assert f"({over_all.rows:,}), enough to check {np.ceil(100 * over_all.checkable):.0f} points" in rely.detail
+    assert f"({over_all.rows:,}), enough to show {np.ceil(100 * over_all.high):.0f} points" in rely.detail
+    assert page.table.rows[0][3].endswith(f" to {np.ceil(100 * over_all.high):.0f}")  # the number of the table
+    rows = solution.tested.second.global_.tally.people[0, :, -1]
+    smallest = solution.tested.second.groups[int(np.argmin(rows))]
+    assert rely.detail.startswith(f"the smallest group tested is {smallest} ({min(rows):,})")
     assert f"2 points would take about {float(f'{over_all.rows_to_check:.2g}'):,.0f}" in rely.detail
-    assert "No site has enough for 5 points" in rely.detail
+    assert "No site has enough tested for 5 points" in rely.detail
     assert page.next == "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
 
 
@@ -250,12 +255,65 @@ def test_a_site_with_two_limits_that_it_has_too_few_people_for_is_one_site():
     loss = "accuracy loss <= 0.02 per site"
     found = [outcome(sentence, f"site {i}", state=UNCLEAR, after=0.01) for sentence in (LOCAL, loss) for i in range(2)]
     answer = rely_answer(Outcomes((*found, outcome(LOCAL, "large", state=MET, after=0.01))), Places(), "")
-    assert "2 sites have too few for 2 points" in answer.detail
+    assert "2 sites have too few tested for 2 points" in answer.detail
 
 
 def test_a_loss_is_of_all_people_and_no_group_is_named_for_it():
     lost = outcome("accuracy loss <= 0.04 overall", state=UNCLEAR, limit=0.04, rows=1000)
     assert rely_answer(Outcomes((lost,)), Places(), "").detail.startswith("1,000 people were measured, and chance")
+
+
+def test_what_cannot_be_relied_on_yet_is_not_applied_next_and_a_report_says_next_before_its_command():
+    score, label, group, site = people(12000, 3, seed=3)
+    half, few = slice(0, 11000), slice(11000, None)
+    solution = logofair.fit(
+        score[half],
+        label[half],
+        sensitive_features=group[half],
+        sites=site[half],
+        local_tolerance=0.15,
+        global_tolerance=0.15,
+        confidence=0.95,
+    ).test(score[few], label[few], sensitive_features=group[few], sites=site[few])
+    page = fit_page(solution, next_="logofair apply", test="logofair audit")
+    assert solution.outcomes.verdict == UNCLEAR
+    assert page.next == "logofair audit"
+    assert page.next_tells.startswith("test it on more people at site ")
+    (rely,) = (each for each in page.answers if each.name == "Rely on it")
+    assert rely.detail.startswith("certified for new people; ")
+    box = page.html().split('<div class="next">')[1]
+    assert box.split("<code>")[0].strip().startswith("<p>Next, test it on more people")
+
+
+def test_people_are_counted_with_the_label_that_a_rate_counts():
+    sentence = "true positive rate gap <= 0.02"
+    small = outcome(f"{sentence} per site", "Oslo", state=UNCLEAR, rows=4)
+    found = Outcomes((outcome(f"{sentence} overall", state=UNCLEAR, rows=542), small))
+    places = Places(label="hired")
+    assert (
+        "the smallest group tested has 542 with hired 1, enough to show 10 points"
+        in rely_answer(found, places, "").detail
+    )
+    assert "with 542 people (hired 1) in the smallest group" in verdict(found, places, "").words
+    assert limits_table(found, places).after == "Too few people with hired 1 to judge: Oslo (4)."
+
+
+@pytest.mark.parametrize(
+    ("open_", "said"),
+    [
+        ((), "certified for new people"),
+        (("east",), "certified for new people everywhere but east"),
+        ((None,), "certified for new people at every site"),
+        (("east", "west", None), "certified for new people at north"),
+        (("north", "east", "west", None), ""),
+    ],
+)
+def test_what_is_certified_is_named_by_its_places(open_, said):
+    found = [
+        outcome(LOCAL if site else GLOBAL, site, state=UNCLEAR if site in open_ else MET, basis=NEW_ROWS)
+        for site in (None, "north", "east", "west")
+    ]
+    assert certified_places(Outcomes(tuple(found)), Places()) == said
 
 
 def test_limits_of_another_kind_than_those_shown_are_counted_as_limits_not_as_sites():
@@ -279,7 +337,8 @@ def test_another_notion_is_named_with_its_price_where_it_is_cheaper_and_labels_d
     assert own == pytest.approx(free.certificate.primal - solution.certificate.primal, abs=1e-6)
     assert other == pytest.approx(free.certificate.primal - again.certificate.primal, abs=1e-6)
     (warning,) = page_of(solution).warnings
-    assert f"would cost about {100 * (own - other):.1f} points less" in warning
+    assert own - other > 0.005
+    assert f"would cost about {100 * other:.1f} points." in warning
 
 
 def test_a_conflict_is_two_lines_and_the_least_change_resolves_it():

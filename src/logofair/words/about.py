@@ -72,6 +72,11 @@ class About:
         return site_word(None if self.data is None else self.data.columns.get("site"))
 
     @property
+    def label_word(self) -> str:
+        """What a label is called: the name of its column."""
+        return name_of((None if self.data is None else self.data.columns.get("label")) or "label", 16)
+
+    @property
     def heading(self) -> tuple[tuple[str, str], ...]:
         """The small lines at the head of a report."""
         by = " ".join(filter(None, (self.made, self.author and f"by {self.author}")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,9 +10,19 @@ from logofair.auditing import Audit, Comparison
 from logofair.auditing.measure import Measured
 from logofair.columns.attributes import Attributes
 from logofair.columns.checks import Floats
-from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NEW_ROWS, NOT_MEASURED, UNCLEAR, Outcome, Outcomes
+from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NOT_MEASURED, TEST_ROWS, UNCLEAR, Outcome, Outcomes
 from logofair.requirement import ALL
-from logofair.words.limits import Places, figure, headline, limit, limit_words, subject, unit_of
+from logofair.words.limits import (
+    Places,
+    certified_places,
+    figure,
+    headline,
+    limit,
+    limit_words,
+    shown_to_hold,
+    subject,
+    unit_of,
+)
 from logofair.words.phrases import (
     NOTHING,
     capitalised,
@@ -84,8 +93,8 @@ def left_out_sentence(number: int, leave: str) -> str:
 
 
 def interval(found: Measured | None) -> str:
-    """Return from where to where a share could lie, in points."""
-    return NOTHING if found is None else span(found.low, found.high)
+    """Return from where to where a share or a gap could lie, in points; what is not nothing is not shown as 0."""
+    return NOTHING if found is None else span(found.low, found.high, apart=0.0)
 
 
 def accepted_shares(audit: Audit) -> tuple[Floats, Floats]:
@@ -107,7 +116,7 @@ def selected_answer(found: Comparison, accepted: str) -> Answer:
 
 
 def changes_table(found: Comparison, accepted: str) -> Table:
-    """Return who changes side: how many of each group are accepted before and after."""
+    """Return how many of each group are accepted before and after."""
     (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
     order = np.argsort(-np.abs((after - before) * rows), kind="stable")[:_TABLE_GROUPS]
     names = names_of(found.second.groups, 30)
@@ -119,8 +128,10 @@ def changes_table(found: Comparison, accepted: str) -> Table:
 
     lines = tuple(line(at) for at in sorted(order.tolist()))
     more = [f"{rows.size - len(lines):,} more groups change less."] if rows.size > len(lines) else []
-    more += [f"{capitalised(_changed(found))}."] if found.changed is not None else []
-    return Table("Who changes side", ("", f"{accepted} before", "after", "change"), lines, "lrrr", after=" ".join(more))
+    more += [f"{capitalised(_changed(found))}, both ways."] if found.changed is not None else []
+    return Table(
+        f"How many are {accepted}", ("", f"{accepted} before", "after", "change"), lines, "lrrr", after=" ".join(more)
+    )
 
 
 def _changed(found: Comparison) -> str:
@@ -182,8 +193,7 @@ def rely_answer(outcomes: Outcomes, places: Places, how: str, found: Comparison 
         return can_rely("Nothing required", tested)
     if not len(evidence):
         return can_rely("Not known", tested or f"not tested on other people; {how}")
-    certified = len(outcomes.where(basis=NEW_ROWS, state=MET))
-    proved = f"{counted(certified, 'limit')} certified for new people" if certified else ""
+    proved = certified_places(outcomes, places)
     if outcomes.verdict == EXCEEDED:
         where = list(dict.fromkeys(places.name(each, 24) for each in evidence.where(state=EXCEEDED)))
         return can_rely("No", proved, f"over the limit at {listed(where, 3)}, which chance does not explain")
@@ -197,19 +207,21 @@ def rely_answer(outcomes: Outcomes, places: Places, how: str, found: Comparison 
 
 
 def _it_takes(evidence: Outcomes, places: Places, found: Comparison | None) -> str:
-    """How many people there are, which limit they could check, and how many the one asked for takes; then for sites."""
+    """How many people there are, which limit they show, and how many the one asked for takes; then for sites."""
     unclear = [each for each in evidence if each.state == UNCLEAR and not each.is_small_site and each.rows]
     first = min((each for each in unclear if each.site is None), key=lambda each: each.room or 0.0, default=None)
     local = [each for each in unclear if each.site is not None and _needed(each)]
     nearest = min(local, key=lambda each: _needed(each) / (each.rows or 1), default=None)
-    sentences = [] if first is None else [_people_for(first, "the smallest group", found)]
+    sentences = [] if first is None else [_people_for(first, "the smallest group", places, found)]
     if nearest is not None and len(local) > 1 and _needed(nearest) > (nearest.rows or 0):
         some = any(each.site is not None and each.state == MET for each in evidence)
         sites = len({each.site for each in local})
         few = f"{counted(sites, places.word)} have too few" if some else f"no {places.word} has enough"
-        sentences.append(f"{few} for {limit_words(nearest, nearest.limit)}")
+        tested = " tested" if nearest.basis == TEST_ROWS else ""
+        sentences.append(f"{few}{tested} for {limit_words(nearest, nearest.limit)}")
     if nearest is not None and first is None:
-        sentences.append(_people_for(nearest, f"{places.name(nearest, 24)} comes nearest: its smallest group", None))
+        who = f"{places.name(nearest, 24)} comes nearest: its smallest group"
+        sentences.append(_people_for(nearest, who, places, found))
     return ". ".join(capitalised(each) if at else each for at, each in enumerate(sentences))
 
 
@@ -218,23 +230,31 @@ def _needed(each: Outcome) -> int:
     return each.rows_to_check or each.rows_needed or 0
 
 
-def _people_for(each: Outcome, who: str, found: Comparison | None) -> str:
-    """How many people a group has, the tightest limit that they could check, and how many the limit takes."""
-    has = f"{who} has {each.rows:,}"
+def _smallest_group(each: Outcome, found: Comparison | None) -> str:
+    """The name of the group whose people are the fewest behind an outcome; empty where that is not known."""
+    if found is None or each.requirement.measure not in ("gap", "ratio") or len(each.groups) < 2:
+        return ""
+    side = found.second.global_ if each.site is None else found.second.local
+    rates = [rate for rate in each.requirement.rates if each.rate in (None, rate.name)]
+    groups, place = Attributes(side.groups).parted(each.requirement.by or ALL)
+    tally = side.tally.gathered(place.tolist(), len(groups))
+    rows = tally.rows_behind(rates[0])[side.sites.index(each.site)].tolist()
+    return next((name for name, own in zip(group_names(groups, 24), rows, strict=True) if own == each.rows), "")
+
+
+def _people_for(each: Outcome, who: str, places: Places, found: Comparison | None) -> str:
+    """How many people a group has, the tightest limit that they show, and how many the limit takes."""
+    who += " tested" if each.basis == TEST_ROWS else ""
+    number = " with ".join(filter(None, (f"{each.rows:,}", places.who_counts(each))))
+    name = _smallest_group(each, found)
+    has = f"{who} is {name} ({number})" if name else f"{who} has {number}"
     if each.requirement.measure == "accepted" or each.requirement.is_loss:
         has = f"{people(each.rows or 0)} were measured"
-    elif found is not None and each.requirement.measure in ("gap", "ratio") and len(each.groups) > 1:
-        groups, place = Attributes(found.second.groups).parted(each.requirement.by or ALL)
-        rows = found.second.global_.tally.gathered(place.tolist(), len(groups)).rows[0].sum(axis=1)
-        known = list(map(str, groups))
-        smallest = min((known.index(str(group)) for group in each.groups), key=lambda place: float(rows[place]))
-        has = f"{who} is {group_names(groups, 24)[smallest]} ({each.rows:,})"
     needed, asked = _needed(each), limit_words(each, each.limit)
     if not needed:
         return f"{has}, and chance may explain that the limit is exceeded" if (each.room or 0.0) < 0 else has
     if needed <= (each.rows or 0):
-        return f"{has}, enough to check {asked}, but the figure is too close to it"
-    if each.checkable is not None and 0 < each.checkable < 1:
-        rounded = math.floor if each.requirement.measure == "ratio" else math.ceil  # so that they can check it
-        has += f", enough to check {limit_words(each, rounded(100 * each.checkable) / 100)}"
+        return f"{has}, enough for {asked}, but the figure is too close to it"
+    if shown := shown_to_hold(each):
+        has += f", enough to show {shown}"
     return f"{has}; {asked} would take about {float(f'{needed:.2g}'):,.0f} of them"

@@ -135,7 +135,7 @@ def _page(
 ) -> Page:
     """The page of an audit for each notion, of what was required, and of another rule on the same rows."""
     about, first = about or About(), next(iter(by_notion.values()))  # all are of the same rows
-    places = Places(about.site_word, several=len(first.sites) > 1)
+    places = Places(about.site_word, several=len(first.sites) > 1, label=about.label_word)
     telling = _telling(by_notion)
     gaps = [_notions_table(telling, compared, places, most) for most in (_TERMINAL, _ANY)]
     judged = verdict(outcomes, places, "")
@@ -259,8 +259,7 @@ def _found_gap(gap: Gap) -> str:
         return "not measured"
     if gap.value.low is None:
         return NOTHING
-    least = in_words(points(gap.value.low, 0 if gap.value.low >= 0.01 else 1))
-    return f"at least {least}" if gap.shown else "none detected"
+    return f"at least {in_words(interval(gap.value).split(' to ')[0])}" if gap.shown else "none detected"
 
 
 def _notions_table(telling: Mapping[str, Audit], compared: Comparison | None, places: Places, most: int) -> Table:

@@ -10,7 +10,7 @@ from logofair.auditing import Audit, Comparison
 from logofair.fitting.least_gap import LeastGap
 from logofair.fitting.solution import Solution
 from logofair.notions import DEMOGRAPHIC_PARITY, EQUAL_OPPORTUNITY
-from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NEW_ROWS, NOT_MEASURED, TEST_ROWS, UNCLEAR, Outcomes
+from logofair.outcomes import CALIBRATION_ROWS, EXCEEDED, MET, NEW_ROWS, TEST_ROWS, UNCLEAR, Outcomes
 from logofair.tradeoff import Frontier, frontier
 from logofair.words.about import About, groups_listed, in_memory, sources_section, title_line
 from logofair.words.answers import (
@@ -74,10 +74,10 @@ def fit_page(
     """Return the page of a solution.
 
     What comes next: ``recommend`` where limits are open, which finds those that these people can guarantee, ``test``
-    where nothing is known of other people, or else ``next_``.
+    where too little is known of other people, and ``next_`` where all limits are met.
     """
     about = about or About()
-    places = Places(about.site_word, several=len(solution.policy.sites) > 1)
+    places = Places(about.site_word, several=len(solution.policy.sites) > 1, label=about.label_word)
     outcomes, found = solution.outcomes, solution.tested or solution.compared
     how = "add --test FILE, or --confidence 0.95" if about.command else "pass other rows to test(), or confidence=0.95"
     if solution.away is not None:  # nothing can be certified for new rows
@@ -90,11 +90,12 @@ def fit_page(
     title = title_line(about, _people(solution), solution.policy.sites, solution.policy.groups)
     tested = "" if solution.tested is None else f" Tested on {people_of(solution.tested):,} others."
     open_ = outcomes.verdict in (UNCLEAR, EXCEEDED)
-    asks = (
-        open_ and solution.away is None and not outcomes.where(basis=NEW_ROWS, state=MET)
-    )  # else that was asked, and answered
-    untested = bool(test) and solution.tested is None and outcomes.verdict == NOT_MEASURED
+    answered = outcomes.verdict == UNCLEAR and outcomes.where(basis=NEW_ROWS, state=MET)  # what can be guaranteed
+    asks = open_ and solution.away is None and not answered
     recommend = recommend or "logofair.recommend(scores, labels, sensitive_features=..., sites=...)"
+    usable = not len(outcomes) or outcomes.verdict == MET
+    others = "other people" if solution.tested is None else f"more people{_open_sites(outcomes, places)}"
+    step, tells = (next_, "") if usable else (recommend, GUARANTEED) if asks else (test, f"test it on {others}")
     return Page(
         "Fairness report",
         f"{title}.{tested}",
@@ -104,13 +105,20 @@ def fit_page(
         picture=limits_picture(judged, places),
         beside=() if found is None else (changes_table(found, about.accepted),),
         warnings=tuple(_warnings(solution, found, from_command=bool(about.command), left_out=about.left_out)),
-        next=recommend if asks else test if untested else next_,
-        next_tells=GUARANTEED if asks else "test it on other people" if untested else "",
+        next=step,
+        next_tells=tells if step else "",
         sections=tuple(_sections(solution, about, places, frontier)),
         about=about.heading,
         values=solution.as_dict() if values is None else values,
         written=about.written,
     )
+
+
+def _open_sites(outcomes: Outcomes, places: Places) -> str:
+    """The sites at which the test says too little, unless they are too small to ask for more."""
+    unclear = (each for each in outcomes.evidence.where(state=UNCLEAR) if each.site is not None)
+    sites = dict.fromkeys(places.name(each, 16) for each in unclear if not each.is_small_site)
+    return f" at {listed(sites, 2)}" if sites and places.several else ""
 
 
 def _people(solution: Solution) -> int:
@@ -158,9 +166,10 @@ def _warnings(solution: Solution, found: Comparison | None, *, from_command: boo
     selection = {item.rates for item in solution.outcomes.requirements} == {DEMOGRAPHIC_PARITY.rates}
     costs = solution.prices_with(EQUAL_OPPORTUNITY) if differ and selection else None
     if costs is not None and costs[0] - costs[1] >= _CHEAPER:
-        less = points(costs[0] - costs[1])
-        hint = "--notion equal_opportunity" if from_command else 'notion="equal_opportunity"'
-        yield f"{differ}: equal selection rates cost accuracy here. {hint} would cost about {less} points less."
+        other = points(max(costs[1], 0.0))
+        would = "almost nothing" if other == "0.0" else f"about {other} points"
+        hint = "fit --notion equal_opportunity" if from_command else 'fit(..., notion="equal_opportunity")'
+        yield f"{differ}: equal selection rates cost accuracy here. {hint} would cost {would}."
 
 
 def _by_score(solution: Solution) -> str:
@@ -169,7 +178,8 @@ def _by_score(solution: Solution) -> str:
     for each in solution.by_score:
         before = [own.before for own in tested.where(requirement=each.requirement) if own.before is not None]
         if each.after is not None and before and before[0] - each.after >= _SMALLER:
-            return f"Before: the best rule per group. One cut-off at 0.5 has a gap of {points(each.after)} points."
+            most = "most accurate" if solution.certificate.objective == "accuracy" else "cheapest"
+            return f"Before: {most} per group. One cut-off at 0.5 has a gap of {points(each.after)} points."
     return ""
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from logofair.auditing.measure import counting_labels
 from logofair.outcomes import (
     CALIBRATION_ROWS,
     EXCEEDED,
@@ -51,10 +52,11 @@ _POINTS, _PERCENT, _NUMBER = "points", "%", ""
 
 @dataclass(frozen=True)
 class Places:
-    """What places are called: the user's word for a site, and whether there are several."""
+    """What places are called: the user's word for a site, whether there are several, and the word for a label."""
 
     word: str = "site"
     several: bool = True
+    label: str = "label"
 
     def all(self) -> str:
         """All sites together."""
@@ -67,6 +69,13 @@ class Places:
     def at(self, outcome: Outcome) -> str:
         """The same within a sentence."""
         return f" at {name_of(outcome.site)}" if outcome.site is not None and self.several else ""
+
+    def who_counts(self, outcome: Outcome) -> str:
+        """The label of those whom its rate counts alone, such as "label 1"; empty: it counts everyone."""
+        rates = [rate for rate in outcome.requirement.rates if outcome.rate in (None, rate.name)]
+        counting = [counting_labels(rate) for rate in rates]
+        alone = counting and counting[0] if all(each == counting[0] for each in counting) else []
+        return f"{self.label} {alone[0]}" if len(alone) == 1 else ""
 
 
 def unit_of(outcome: Outcome) -> str:
@@ -114,9 +123,26 @@ def limit_words(outcome: Outcome, value: float | None) -> str:
 def could_be(outcome: Outcome) -> str:
     """Return where the true figure could lie."""
     if unit_of(outcome) != _NUMBER:
-        return span(outcome.low, outcome.high, apart=outcome.limit if outcome.state == UNCLEAR else None)
+        return span(outcome.low, outcome.high, apart=outcome.limit)
     ends = [short_number(end) for end in (outcome.low, outcome.high) if end is not None]
     return " to ".join(ends) or NOTHING
+
+
+def _level(outcomes: Iterable[Outcome]) -> str:
+    """The head of the column of what figures could be, with the level of what was measured on other people."""
+    return "could be, 95 %" if all(each.basis == TEST_ROWS for each in outcomes) else "could be"
+
+
+def shown_to_hold(outcome: Outcome) -> str:
+    """Return the tightest limit on a gap or a ratio that this result shows to be met: the end of its interval."""
+    measure = outcome.requirement.measure
+    end = outcome.low if measure == "ratio" else outcome.high
+    if outcome.basis != TEST_ROWS or measure not in ("gap", "ratio") or end is None or not 0 < end < 1:
+        return ""
+    ends = could_be(outcome).split(" to ")
+    if measure == "ratio":
+        return f"a ratio of {ends[0]}"
+    return in_words(ends[-1]) if unit_of(outcome) == _POINTS else ends[-1]
 
 
 def subject(outcome: Outcome) -> str:
@@ -210,7 +236,7 @@ def limits_table(outcomes: Outcomes, places: Places, most: int = _FIRST) -> Tabl
         (title, "l", lambda each: f"{'  ' if several else ''}{places.name(each)}"),
         ("before", "r", lambda each: figure(each, each.before)) if before else None,
         ("after" if before else "now", "r", after) if now else None,
-        ("could be", "r", could_be) if known else None,
+        (_level(first), "r", could_be) if known else None,
         ("limit", "r", limit),
         ("", "l", lambda each: Cell(each.state, state=each.state)) if states else None,
     ]
@@ -253,7 +279,9 @@ def _left_out(outcomes: Outcomes, first: Sequence[Outcome], places: Places) -> s
     if sites:
         rows = {site: min(each.rows or 0 for each in small if each.site == site) for site in sites}
         named = listed([f"{name_of(site, 24)} ({rows[site]})" for site in sites], _SMALL_NAMED)
-        words.append(f"Too few people to judge: {named}.")
+        labels = {places.who_counts(each) for each in small}
+        who = f" with {labels.pop()}" if len(labels) == 1 and labels != {""} else ""
+        words.append(f"Too few people{who} to judge: {named}.")
     elif small:
         words.append(f"Too few people to judge: {listed([subject(each) for each in small], _SMALL_NAMED)}.")
     return " ".join(words)
@@ -271,7 +299,7 @@ def every_limit(outcomes: Outcomes, places: Places, caption: str) -> Table:
         ("requirement", "l", lambda each: str(each.requirement)) if len(outcomes.requirements) > 1 else None,
         None if certifying else ("before", "r", lambda each: Cell(figure(each, each.before), each.before)),
         ("now" if certifying else "after", "r", lambda each: Cell(figure(each, each.after), each.after)),
-        ("could be", "r", could_be),
+        (_level(outcomes), "r", could_be),
         ("limit", "r", limit),
         ("people", "r", lambda each: number(each.rows)),
         ("needed", "r", needed) if certifying else None,
@@ -358,7 +386,8 @@ def _measured(worst: Outcome, places: Places) -> str:
         return f"{first}, within your limit ({bound}{f'; could be {could}' if could != NOTHING else ''})."
     if could == NOTHING:
         return f"{first}; your limit is {bound}."
-    rows = "" if worst.rows is None else f" with {people(worst.rows)} in the smallest group"
+    who = f" ({label})" if (label := places.who_counts(worst)) else ""
+    rows = "" if worst.rows is None else f" with {people(worst.rows)}{who} in the smallest group"
     return f"{first}. Your limit is {bound};{rows} it could be {could}."
 
 
@@ -389,6 +418,22 @@ def _promise(evidence: Outcomes, places: Places) -> str:
         return f"None of {what} can be certified for new people: too few rows."
     where = [f"{subject(each)}{places.at(each)}" for each in evidence if each.state == MET]
     return f"Certified for new people: {met:,} of {what} ({listed(where, 2)}); too few rows for the others."
+
+
+def certified_places(outcomes: Outcomes, places: Places) -> str:
+    """Return where all that was to be certified for new people is; empty: nowhere."""
+    asked = outcomes.where(basis=NEW_ROWS)
+    names = {each.site: places.name(each, 16) for each in asked}
+    open_ = {each.site for each in asked if each.state != MET}
+    if len(open_) == len(names):
+        return ""
+    where = [name for site, name in names.items() if site not in open_]
+    left = [name for site, name in names.items() if site in open_]
+    if open_ == {None}:
+        where = [f"every {places.word}"]
+    few = f" at {listed(where, 2)}" if None in open_ or len(where) < len(left) else ""
+    few = few or (f" everywhere but {listed(left, 2)}" if left else "")
+    return f"certified for new people{few}"
 
 
 def prices(outcomes: Outcomes, objective: str) -> tuple[str, ...]:

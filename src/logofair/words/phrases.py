@@ -85,28 +85,35 @@ def in_words(number: str) -> str:
 
 
 def span(low: float | None, high: float | None, *, apart: float | None = None) -> str:
-    """Return from where to where a figure in points could lie: no more exact than useful.
+    """Return from where to where a figure in points could lie: no more exact than useful, and rounded outward.
 
-    ``apart``: a limit between the ends, which none of them may be rounded to.
+    ``apart``: a limit, which an end on one side of it is not rounded to, nor beyond.
 
     Examples
     --------
-    >>> span(0.0, 0.171), span(0.0161, 0.0204), span(None, 0.05), span(0.131, None)
-    ('0 to 17', '1.6 to 2.0', 'up to 5', 'at least 13')
-    >>> span(0.0161, 0.0204, apart=0.02), span(0.076, 0.16, apart=0.08)
-    ('1.61 to 2.04', '7.6 to 16.0')
+    >>> span(0.0, 0.171), span(0.0161, 0.0204), span(None, 0.05), span(0.136, None)
+    ('0 to 18', '1.6 to 2.1', 'up to 5', 'at least 13')
+    >>> span(0.0, 0.046, apart=0.1), span(0.0, 0.046, apart=0.05), span(0.084, 0.16, apart=0.08)
+    ('0 to 5', '0.0 to 4.6', '8.4 to 16.0')
     """
-    digits = 1 if low is not None and high is not None and high - low < 0.03 else 0
-    if low is None and high is None:
+    ends = [
+        (round(100.0 * end, 6), outward) for end, outward in ((low, math.floor), (high, math.ceil)) if end is not None
+    ]
+    if not ends:
         return NOTHING
-    if low is None or high is None:
-        end = points(high if low is None else low, 1 if (high or low or 0.0) < 0.01 else 0)
-        return f"{'up to' if low is None else 'at least'} {end}"
-    if apart is not None:
-        ends, limit = (low, high), 100.0 * apart
-        digits = next((d for d in range(digits, 4) if all(round(100.0 * end, d) != limit for end in ends)), digits)
-    first, last = points(low, digits), points(high, digits)
-    return f"{first} to {last}" if first != last else first
+    narrow = ends[1][0] - ends[0][0] < 3.0 if len(ends) == 2 else ends[0][0] < 1.0
+    limit = math.inf if apart is None else round(100.0 * apart, 6)
+
+    def rounded(digits: int) -> list[float]:
+        return [outward(round(end * 10**digits, 6)) / 10**digits for end, outward in ends]
+
+    def keeps_apart(digits: int) -> bool:
+        pairs = zip(rounded(digits), ends, strict=True)
+        return all((shown < limit, shown > limit) == (end < limit, end > limit) for shown, (end, _) in pairs)
+
+    digits = next(filter(keeps_apart, range(narrow, 4)), int(narrow))
+    shown = list(dict.fromkeys(f"{end:.{digits}f}" for end in rounded(digits)))
+    return " to ".join(shown) if len(ends) == 2 else f"{'up to' if low is None else 'at least'} {shown[0]}"
 
 
 def counted(number: float, what: str, many: str | None = None) -> str:
