@@ -552,7 +552,7 @@ def test_sites_are_needed_in_predict_exactly_if_fit_had_them(people):
     ("settings", "labels", "error", "words"),
     [
         ({}, lambda y: np.arange(len(y)) % 3, InputError, "y: got 3 class.* Only binary classification is supported"),
-        ({}, lambda y: np.ones(len(y), int), InputError, r"y: got 1 class\(es\), expected two"),
+        ({}, lambda y: np.ones(len(y), int), InputError, r"y: got 1 class, expected two"),
         ({}, lambda y: y + 0.5 * (np.arange(len(y)) % 3), ValueError, "Unknown label type: continuous"),
         ({}, lambda y: y[:-1], ValueError, "inconsistent numbers of samples"),
         (

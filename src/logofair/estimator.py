@@ -331,7 +331,8 @@ def _labels_and_classes(y: object, estimator: Any) -> tuple[npt.NDArray[Any], np
         check_is_fitted(estimator)
         classes = np.asarray(estimator.classes_)
     if classes.size != 2:
-        raise InputError(f"y: got {classes.size} class(es), expected two. Only binary classification is supported.")
+        got = f"{classes.size} class{'' if classes.size == 1 else 'es'}"
+        raise InputError(f"y: got {got}, expected two. Only binary classification is supported.")
     if strange := set(labels.tolist()) - set(classes.tolist()):
         raise InputError(f"y: {strange.pop()!r} is no class of the frozen estimator, which knows {classes.tolist()}.")
     return labels, classes
@@ -349,7 +350,9 @@ def _folds(
         warnings.filterwarnings("ignore", "The groups parameter is ignored")
         folds = list(check_cv(cv, labels, classifier=True).split(X, labels, groups=people))
     if people is not None and any(np.isin(people[train], people[test]).any() for train, test in folds):
-        raise InputError("cv: some folds part the rows of one person; pass a number, or folds that keep them together.")
+        raise InputError(
+            "cv: some folds separate the rows of one person; pass a number, or folds that keep them together."
+        )
     if not np.array_equal(np.sort(np.concatenate([test for _, test in folds])), np.arange(labels.size)):
         raise InputError("cv: some rows are tested never or twice; pass folds that test every row once.")
     return folds

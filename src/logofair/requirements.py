@@ -209,7 +209,7 @@ class Requirements:
                     f"require: {str(item)!r}: nobody is {seen[column]!r} and {value!r}; name one value of a column."
                 )
         if not attributes.members(population).any():
-            raise InputError(f"require: {str(item)!r}: no row is of all of these groups at once.")
+            raise InputError(f"require: {str(item)!r}: no row is of all of these groups at once; name fewer of them.")
 
     @cached_property
     def attributes(self) -> Attributes:

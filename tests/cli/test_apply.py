@@ -493,7 +493,7 @@ def test_files_whose_kept_columns_differ_in_kind_are_refused_by_name(folder: Pat
     people.with_columns(extra=1).write_parquet(folder / "sites" / "north.parquet")
     people.with_columns(extra=pl.lit("x")).write_parquet(folder / "sites" / "south.parquet")
     words = (folder / "policy.json", folder / "sites", *SEEDED, "--keep", "extra", "--out", folder / "out.parquet")
-    assert "south.parquet: its columns hold other kinds than those of" in refused(*words)
+    assert "south.parquet: its columns have other types than those of" in refused(*words)
     assert not (folder / "out.parquet").exists()
 
 

@@ -240,7 +240,10 @@ def test_a_policy_without_sites_is_audited_inside_those_of_the_data(stored: Stor
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--against", "base", "--score", "p", "--group", "sex"], "--against: is compared with a policy; name it with"),
+        (
+            ["--against", "base", "--score", "p", "--group", "sex"],
+            "--against: there is no policy to compare with; name one",
+        ),
         (["--policy", "{policy}", "--decision", "y"], "--decision: given together with --policy"),
         (["--policy", "{policy}", "--group", "part"], "rows are of groups that policy.json does not know, such as '"),
         (["--policy", "{policy}", "--scale", "chance"], "add --scale percent"),

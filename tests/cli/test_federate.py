@@ -855,7 +855,7 @@ def test_without_a_site_column_rows_are_the_sites_own_but_for_files_named_after_
         assert "Unknown" not in output
     output = done("apply", policy, sites, "--out", out, "--deterministic", "--on-unknown", "base", "--force")
     assert "rows of sites or groups the policy does not know" in words(output)
-    assert "lacks the rule of all sites together" in refused(
+    assert "needs the merged rule, which this policy lacks" in refused(
         "apply", policy, sites, "--out", tmp_path / "other.csv", "--on-unknown", "merged", "--seed", "1"
     )
 

@@ -47,13 +47,11 @@ def test_a_fit_tells_before_and_after_in_true_groups(page):
     assert "gap in selection rate" in page
     assert "logofair apply policy.json" in page
     assert "recommend" not in page
-    assert "Its proxy is the probability of every group" in Path("report.html").read_text(encoding="utf-8")
+    assert "only the probability of every group" in Path("report.html").read_text(encoding="utf-8")
 
 
 def test_the_rule_is_told_in_words_with_the_columns_it_goes_by(page):
-    assert "No rule sees a group. Its proxy is the probability of every group (p_f, p_m)" in printed(
-        "explain", "policy.json"
-    )
+    assert "No rule sees a group, only the probability of every group (p_f, p_m)" in printed("explain", "policy.json")
     assert json_of("explain", "policy.json")["info"]["certificate"]["holds"] is None
 
 
@@ -96,7 +94,10 @@ REFUSED = [
     (("fit", "text.csv", *FIT, "--out", "none.json"), "'many'"),
     (("fit", "fit.csv", *FIT, "--out", "none.json", "--notion", "equalized_odds"), "counts by label"),
     (("fit", "fit.csv", *FIT, "--out", "none.json", "--test", "new.csv"), "--group: not given"),
-    (("fit", "fit.csv", *FIT, "--out", "none.json", "--confidence", "0.9"), "promises rest"),
+    (
+        ("fit", "fit.csv", *FIT, "--out", "none.json", "--confidence", "0.9"),
+        "only thresholds of groups can be certified",
+    ),
     (("frontier", "fit.csv", *FIT, "--group", "sex"), "--group-probability'; policies that may not look at groups are"),
     (("federate", "simulate", "fit.csv", *SEEN), "are fitted by logofair fit, on one machine."),
     (("federate", "simulate", "fit.csv", "--objective", "gap"), "is searched by logofair fit"),

@@ -66,7 +66,7 @@ def test_rows_are_placed_among_known_intersections_by_the_names_of_columns():
     assert known_groups(later, names).tolist() == [1, -1, -1]
     with pytest.raises(InputError, match="no column 'race'; pass a frame or a mapping of sex, race"):
         known_groups({"sex": ["men"]}, names)
-    with pytest.raises(InputError, match="got 2 columns, but the groups are of one"):
+    with pytest.raises(InputError, match="got 2 columns, but the groups known here are of one"):
         known_groups(later, ("men", "women"))
 
 

@@ -438,7 +438,7 @@ def test_no_consent_allows_a_further_run_with_another_smallest_cell(tmp_path, ho
         change(path, again="two")
     with pytest.raises((QuorumLostError, RunError), match="has not agreed"):
         conduct_from_disk(files["two"], tmp_path / "two", Disk(homes))
-    assert "agree on the smallest cell of before" in said(homes["a"])
+    assert "agree on --smallest-cell" in said(homes["a"])
 
 
 def test_a_peers_key_that_nobody_has_compared_is_not_believed(tmp_path, homes):
@@ -471,7 +471,7 @@ def test_a_run_whose_name_the_disk_takes_for_anothers_is_another_run(tmp_path, h
     (stored.parent / "TEST.client.json").write_bytes(before)  # as such a disk shows it
     reply = first_reply(homes["a"], plan_of(run="TEST", local_tolerance=0.5))
     assert (reply.refusal, reply.body) == ("NOT_AGREED", None)
-    assert "does not tell from run 'TEST'" in said(homes["a"])
+    assert "does not tell from those of run 'TEST'" in said(homes["a"])
     assert stored.read_bytes() == before
 
 

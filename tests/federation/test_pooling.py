@@ -202,7 +202,7 @@ def when():
 @pytest.mark.parametrize(
     ("kind", "field", "change", "said"),
     [
-        ("ScoreMoments", "mass", lambda a: -a, "rows that cannot be"),
+        ("ScoreMoments", "mass", lambda a: -a, "impossible number of rows"),
         ("ScoreMoments", "rows", lambda a: 0 * a, "moments of scores that no rows can have"),
         ("ScoreMoments", "mass", lambda a: a + np.arange(6)[:, None], "folds that do not make up"),
         ("ScoreMoments", "odds", lambda a: a + 1e4, "moments of scores"),
@@ -270,7 +270,7 @@ def test_a_site_tells_each_histogram_once_and_nothing_where_the_plan_does_not_po
         with pytest.raises(RefusedError, match="another round"):
             full.answer(request)
     far = replace(steps[-1], rule=replace(steps[-1].rule, centre=np.full((1, 2), 100.0)))
-    with pytest.raises(RefusedError, match="cannot be meant"):
+    with pytest.raises(RefusedError, match="makes no sense"):
         full.answer(far)
 
 

@@ -545,7 +545,7 @@ def test_a_published_rate_that_this_site_contradicts_is_refused():
     [
         ({"costs": (0, 0)}, "costs: both errors cost 0"),
         ({"require": "selection rate of x >= 0.1 per site"}, "names group 'x'"),
-        ({"solver": "algorithm1", "capacity": 0.5}, "solver: 'algorithm1' knows gaps and accuracy alone"),
+        ({"solver": "algorithm1", "capacity": 0.5}, "solver: 'algorithm1' limits gaps alone"),
         ({"require": "accepted <= 2 overall"}, "got a bound of 2"),
         (
             {"secure": True, "floors": {"demographic_parity": {0: 0.1}}},
@@ -562,7 +562,7 @@ def test_a_site_is_shown_all_that_is_required():
     shown = dict(plan_sentences(plan_of(**LENDER)))
     for part in ("ratio >= 0.8 per site", ">= 0.3 per site", ">= today overall", "accepted <= 0.85 overall", "costs 1"):
         assert part in shown["Required"]
-    assert "give way" in shown["Feasible"]
+    assert "looser" in shown["Feasible"]
     assert "cost" in shown["Published"]
 
 

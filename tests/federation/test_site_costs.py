@@ -105,9 +105,9 @@ def test_no_reply_has_a_further_number():
         ({"costs": (1, 2), "site_costs": []}, r"site_costs: got \[\]; pass a mapping from site name to a pair"),
         ({"costs": {1: (1, 2)}}, "site_costs: got {1: .*pass a mapping from site name to a pair"),
         ({"site_costs": {"a": (1, -2)}}, "costs: site 'a': a wrongly rejected row costs -2"),
-        ({"costs": COSTS, "site_costs": COSTS}, "site_costs: beside costs that name sites"),
+        ({"costs": COSTS, "site_costs": COSTS}, "site_costs: given though costs name sites"),
         ({"costs": COSTS, "secure": True}, "costs: those of single sites cannot be combined with secure sums"),
-        ({"costs": COSTS, "solver": "algorithm1"}, "solver: 'algorithm1' knows gaps and accuracy alone"),
+        ({"costs": COSTS, "solver": "algorithm1"}, "solver: 'algorithm1' limits gaps alone"),
     ],
 )
 def test_what_cannot_be_costs_of_sites_is_refused_in_one_sentence(given, said):

@@ -31,8 +31,8 @@ CASES = [
     ({"most_epsilon": 1.0}, PRIVATE, {"privacy": replace(PRIVACY, delta=0.01)}, "delta 0.01; this site spends 1e-06"),
     ({"most_delta": 1e-6}, PRIVATE, {}, "no differential privacy"),
     ({"neighbours": "replace"}, PRIVATE, {"privacy": replace(PRIVACY, neighbours="add-remove")}, "'add-remove'"),
-    ({"smallest_cell": 5}, {"smallest_cell": 5}, {"smallest_cell": 4}, "cells of 4 rows"),
-    ({"smallest_cell": 5}, PRIVATE, {"smallest_cell": 1}, "cells of 1 rows"),
+    ({"smallest_cell": 5}, {"smallest_cell": 5}, {"smallest_cell": 4}, "groups of 4 rows"),
+    ({"smallest_cell": 5}, PRIVATE, {"smallest_cell": 1}, "groups of 1 rows"),
     ({"most_local_tolerance": 0.05}, {}, {"local_tolerance": 0.06}, "inside this site is 0.06"),
     ({"most_local_tolerance": 0.05}, {}, {"local_tolerance": None}, "inside this site free"),
     ({"most_local_tolerance": 0.05}, {"site_tolerances": {"b": 0.5}}, {"site_tolerances": {"a": 0.5}}, "is 0.5"),
@@ -180,16 +180,16 @@ def test_a_plan_says_all_that_is_agreed_to():
     assert "number of the sites" in dict(plan_sentences(plan_of()))["Published"]
     assert "0.05" in lines["Required"]
     assert "0.01" in lines["Required"]
-    assert "fewer than 5 rows" in lines["Small cells"]
+    assert "fewer than 5 rows" in lines["Small groups"]
     assert lines["Sums"].startswith("Secure")
     assert "At most 7 rounds" in lines["Rounds"]
     assert "2 prices" in lines["Rounds"]
     assert "beta: sums over scores and labels are sent, for 5 folds" in lines["Calibration"]
     assert "Pooling" not in lines
     assert "Histograms" in dict(plan_sentences(plan_of(pooling="auto")))["Pooling"]
-    assert "however few rows" in dict(plan_sentences(plan_of(smallest_cell=1)))["Small cells"]
+    assert "however few rows" in dict(plan_sentences(plan_of(smallest_cell=1)))["Small groups"]
     private = dict(plan_sentences(plan_of(privacy=PRIVACY)))
-    assert "Small cells" not in private
+    assert "Small groups" not in private
     assert all(word in private["Privacy"] for word in ("epsilon 1,", "delta 1e-06", "replace"))
     assert "Not secure" in private["Sums"]
 

@@ -171,7 +171,7 @@ def test_two_hundred_intersections_of_which_most_are_empty_simply_work():
         ({"require": "selection rate of femal >= 0.1 overall"}, "names group 'femal', which has no rows; use one of"),
         ({"require": "selection rate of sex=white >= 0.1 overall"}, "'white', which has no rows in column 'sex'"),
         ({"require": "selection rate of women and men >= 0.1 overall"}, "nobody is 'women' and 'men'"),
-        ({"solver": "algorithm1"}, "'algorithm1' knows the groups of one column alone"),
+        ({"solver": "algorithm1"}, "'algorithm1' compares the groups of one column"),
     ],
 )
 def test_what_cannot_be_meant_of_these_columns_is_refused_in_one_sentence(given, sentence):
@@ -181,11 +181,11 @@ def test_what_cannot_be_meant_of_these_columns_is_refused_in_one_sentence(given,
 
 
 def test_a_federation_takes_the_groups_of_one_column():
-    with pytest.raises(InputError, match="names a column, but a plan is of the groups of one"):
+    with pytest.raises(InputError, match="names a column, but a plan compares the groups of one"):
         make_plan(groups=["men", "women"], require="selection rate gap by sex <= 0.1 overall")
     plan = make_plan(groups=["men", "women"], calibration="none")
     columns = {"sex": ["women", "men"], "race": ["Black", "white"]}
-    with pytest.raises(InputError, match="got 2 columns, but the groups are of one"):
+    with pytest.raises(InputError, match="got 2 columns, but the groups known here are of one"):
         site_rows(SiteColumns(sensitive_features=columns, scores=[0.2, 0.8]), plan)
 
 

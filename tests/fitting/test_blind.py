@@ -238,14 +238,14 @@ REFUSED = [
     ({"group_probabilities": np.ones((1500, 3)) / 3.0}, "got 3 columns for 2 groups"),
     ({"group_probabilities": {"f": [0.2, 0.3], "m": [0.8, 0.7]}}, "has 2 rows, but the first column has 1500"),
     ({"sensitive_features": ["f"] * 1500}, "but the groups are 'f'"),
-    ({"confidence": 0.9}, "promises rest on the thresholds"),
-    ({"pooling": "full"}, "no cells to borrow"),
+    ({"confidence": 0.9}, "only thresholds of groups"),
+    ({"pooling": "full"}, "no group can borrow"),
     ({"solver": "algorithm1"}, "thresholds are one for each group"),
     ({"sensitive_features": None, "notion": "equalized_odds"}, "counts by label"),
     ({"sensitive_features": None, "require": ["precision of f >= 0.6 overall"]}, "counts by label"),
     (
         {"require": ["selection rate gap <= 0.1 overall", "accuracy loss <= 0.01 overall"], "objective": "gap"},
-        "its search proves each step",
+        "its search needs a proof",
     ),
     ({"group_probabilities": None, "sensitive_features": None}, "sensitive_features: got None"),
 ]

@@ -125,7 +125,9 @@ def test_the_estimator_keeps_a_persons_rows_in_one_fold():
     assert sorted(map(len, seen))[:4] == pytest.approx([300] * 4, abs=4)
     assert len(seen[-1]) == 400
     assert model.solution_.rows.people is not None
-    with pytest.raises(InputError, match=r"^cv: some folds part the rows of one person; pass a number, or folds that"):
+    with pytest.raises(
+        InputError, match=r"^cv: some folds separate the rows of one person; pass a number, or folds that"
+    ):
         logofair.LoGoFairClassifier(Recorded(), cv=KFold(3, shuffle=True)).fit(X, labels, **given_columns)
 
 

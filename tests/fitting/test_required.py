@@ -460,7 +460,7 @@ def test_where_nobody_is_selected_a_ratio_is_met_by_rejecting_all():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"local_tolerance": ("ratio", 1.0), "solver": "algorithm1"}, "solver: 'algorithm1' knows gaps"),
+        ({"local_tolerance": ("ratio", 1.0), "solver": "algorithm1"}, "solver: 'algorithm1' limits gaps"),
         ({"costs": (0, 0)}, "costs: both errors cost 0"),
         ({"costs": (-1, 1)}, "costs: a wrongly accepted row costs -1"),
         ({"require": "accepted <= 1.5 overall"}, "got a bound of 1.5; rates lie between 0 and 1"),

@@ -318,7 +318,7 @@ def test_what_is_proved_names_the_rules_that_are_meant():
     assert "No rule of weighted thresholds of the score that keeps the limits" in labels
     assert "No rule of score, group and site" not in labels
     paper = said(solver="algorithm1", local_tolerance=0.001)
-    assert "Algorithm 1 proves neither" in paper
+    assert "Algorithm 1 proves nothing" in paper
     assert "optimality gap" not in paper
     assert (
         "No rule of weighted thresholds of the score that keeps"

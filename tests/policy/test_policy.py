@@ -232,7 +232,7 @@ def test_unknown_groups_take_the_raw_score_with_known_and_unknown_sites():
 
 def test_a_policy_without_a_merged_rule_says_so():
     policy = policy_of(certain(0.1, 0.2, 0.3, 0.4), sites=("X", "Y"))
-    with pytest.raises(InputError, match=r"^on_unknown: 'merged' needs the merged federation's rule.*see its warnings"):
+    with pytest.raises(InputError, match=r"^on_unknown: 'merged' needs the merged rule.*see its warnings"):
         policy.decide([0.5], sensitive_features=["a"], sites=["W"], on_unknown="merged")
     # It is missed only by rows that need it.
     assert policy.decide([0.15], sensitive_features=["a"], sites=["X"], on_unknown="merged").tolist() == [1]

@@ -198,8 +198,8 @@ def examine(
     priced = _costs(costs, Codes(sites, np.zeros(0, dtype=np.int32)), None)
     if any(item.needs_unconstrained for item in wanted or ()):
         raise InputError(
-            "--require: today and losses compare with what a policy gives that nothing is required of; add --policy, "
-            "or require something else."
+            "--require: 'today' and losses compare with a policy's unconstrained rule; add --policy, or require "
+            "something else."
         )
     people = tuple(tally.mass.sum(axis=(1, 2)).tolist())
     required = Requirements(wanted or (), sites, groups, people=people, column=columns.group[0])
@@ -410,7 +410,7 @@ def _chances(policy: Policy, rows: DataRows, name: str, *, unconstrained: bool =
             strange = rows.sites[places < 0]
             raise InputError(
                 f"--site: {strange.size:,} rows are of sites that {name} does not know, such as "
-                f"{shown(strange[0])}, and it lacks the rule of all sites taken as one; leave such rows out."
+                f"{shown(strange[0])}, and it has no merged rule for them; leave such rows out."
             )
     elif policy.site is not None and rows.sites is not None:
         others = [other for other in encode(rows.sites, "sites").names if label_text(other) != policy.site]

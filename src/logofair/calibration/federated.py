@@ -254,7 +254,7 @@ class Levels:
         """Take the total of the sites' sums at the points asked for."""
         if self.rounds >= _MOST_ROUNDS:
             raise InputError(
-                f"calibration: no end after {self.rounds} rounds of sums, so they are not sums over one set of rows; "
+                f"calibration: no end after {self.rounds} rounds of sums, so the rows behind them changed on the way; "
                 "start again with the same sites in every round."
             )
         assert self.counts is not None

@@ -270,8 +270,8 @@ def costs_option(place: str = "site") -> _Decorator[Any]:
         metavar=f"[{place.upper()}=]A,R",
         multiple=True,
         callback=functools.partial(read_costs, place),
-        help="What a wrongly accepted row costs and what a wrongly rejected one does, such as 1,3; may be given again "
-        f"for single {place}s.",
+        help="Costs of a wrongly accepted and of a wrongly rejected row, such as 1,3; may be given again for single "
+        f"{place}s, such as north=1,3.",
     )
 
 
@@ -317,7 +317,7 @@ def require_option(place: str = "site") -> _Decorator[Any]:
         multiple=True,
         callback=_sentences,
         help="What must hold, such as 'true positive rate ratio >= 0.8 per site', 'selection rate of F >= 0.2 overall' "
-        f"or 'accepted = 150 people at NAME', a {place}'s; may be given again; @FILE: one a line.",
+        f"or 'accepted = 150 people at NAME' (a {place}); may be given again; @FILE reads one from each line.",
     )
 
 
@@ -325,10 +325,12 @@ def _notion_options() -> _Decorator[Any]:
     """Return the options for a notion with two tolerances."""
     return together(
         name_option(
-            "--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: demographic_parity, if not --require]"
+            "--notion",
+            NOTIONS,
+            f"What is fair: {', '.join(NOTIONS)}.  [default: demographic_parity, unless --require is given]",
         ),
-        tolerance_option("local", "inside each site", otherwise="0.02 with neither this nor --global"),
-        tolerance_option("global", "over all sites together", otherwise="0.02 with neither this nor --local"),
+        tolerance_option("local", "inside each site", otherwise="0.02, unless --global is given"),
+        tolerance_option("global", "over all sites together", otherwise="0.02, unless --local is given"),
     )
 
 
@@ -350,11 +352,13 @@ rule_options = together(
         _CALIBRATIONS,
         f"How scores become chances: {', '.join(_CALIBRATIONS)}.  [default: beta, none without labels]",
     ),
-    name_option("--basis", _BASES, "What rates are counted with: eta (calibrated chances) or labels.", default="eta"),
+    name_option(
+        "--basis", _BASES, "What rates are counted with: eta (calibrated probabilities) or labels.", default="eta"
+    ),
     name_option(
         "--pooling",
         POOLING,
-        "What small cells (a group at a site) borrow from their group at other sites: auto (what cross-validation "
+        "What a small group at a site borrows from the same group at other sites: auto (what cross-validation "
         "supports), none, or full (all sites of a group count as one).",
         default="auto",
     ),
@@ -387,8 +391,8 @@ group_probability_option = click.option(
     metavar="NAME=COLUMN",
     multiple=True,
     callback=functools.partial(_pairs, "NAME=COLUMN, such as Female=p_female"),
-    help="Make rules that may not look at groups: a group, and the column with the probability of it; give it for "
-    "each group. Rates count the true groups of --group, if given.",
+    help="Make rules that may not look at groups: each group, and the column with the probability of it; give it once "
+    "per group. Rates count the true groups where --group is given.",
 )
 
 drop_missing_option = click.option(
@@ -425,7 +429,7 @@ test_options = together(
         metavar="COLUMN=VALUE",
         multiple=True,
         callback=_where,
-        help="Only such rows of --test; without --test, such rows of DATA are measured on and not fitted on.",
+        help="Only such rows of --test; without --test, such rows of DATA are kept out of the fit and tested on.",
     ),
 )
 
@@ -434,8 +438,8 @@ gate_options = together(
     name_option(
         "--fail-on",
         FAIL_ON,
-        "Exit with code 1 and a line for each limit that is exceeded, beyond chance; or unclear, for each that is not "
-        "shown to be met. Sites too small to judge do not fail.",
+        "exceeded: exit with code 1, and a line for each limit that is exceeded beyond chance. unclear: also for each "
+        "limit that is not shown to be met. Sites too small to judge do not fail.",
     ),
     name_option("--annotate", ("github",), "Write these lines as annotations of a build, as github shows them."),
 )
@@ -444,7 +448,7 @@ gate_options = together(
 def check_gate(fail_on: str | None, annotate: str | None, *, tested: bool = True) -> None:
     """Raise where annotations are asked for of nothing, or a gate could never fail."""
     if annotate is not None and fail_on is None:
-        raise InputError("--annotate: given without --fail-on; add it, as annotations are of what fails.")
+        raise InputError("--annotate: given without --fail-on; add it, since annotations say what fails.")
     if fail_on is not None and not tested:
         raise InputError("--fail-on: nothing is measured on other people; add --test FILE, or --confidence 0.95.")
 
@@ -522,7 +526,7 @@ def read_to_fit(
     if not columns.group_probability:
         columns.require(files, group="the groups to compare, such as sex")
     if options["basis"] == "labels":
-        columns.require(files, label="labels, which --basis labels counts with")
+        columns.require(files, label="labels, which --basis labels needs")
     rows, other = read_parts(files, columns, test, test_where, progress)
     options["calibration"] = options["calibration"] or ("none" if rows.labels is None else "beta")
     sites = None if rows.sites is None else list(dict.fromkeys(rows.sites.tolist()))

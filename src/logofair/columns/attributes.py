@@ -135,7 +135,9 @@ def known_groups(values: object, names: Sequence[Label], where: str = "sensitive
     if not columns:
         one, *others = _named_columns(values, where).values()
         if others:
-            raise InputError(f"{where}: got {1 + len(others)} columns, but the groups are of one; pass that one.")
+            raise InputError(
+                f"{where}: got {1 + len(others)} columns, but the groups known here are of one; pass that one."
+            )
         return encode_known(one, names, where)
     if isinstance(values, Codes):
         place = {name: i for i, name in enumerate(names)}

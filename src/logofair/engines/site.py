@@ -203,8 +203,8 @@ def _answer(
     if stored.run not in ("", message.run):  # on disks that take two names for one
         raise RefusedError(
             Refusal.NOT_AGREED,
-            f"{file}: is of run {stored.run!r}, which this disk does not tell from run {message.run!r}; have it "
-            "started under another name.",
+            f"{file}: is of run {stored.run!r}, whose files this disk does not tell from those of run "
+            f"{message.run!r}; have the new run started under another name.",
         )
     if at.data != data:
         raise RefusedError(Refusal.DATA_CHANGED, f"{settings.data}: is not the file this run began with; put it back.")
@@ -214,8 +214,9 @@ def _answer(
     if plan.privacy is None and settings.again != message.run and (folder / _RELEASE).exists():
         raise RefusedError(
             Refusal.NOT_AGREED,
-            f"run {message.run!r} is planned without differential privacy; this site has released a noised histogram, "
-            f"which exact counts of the same rows undo: agree to that with --again {message.run}, or leave the run.",
+            f"run {message.run!r} has no differential privacy, but this site released a noised histogram of these "
+            f"rows before, and exact counts would undo its noise: agree to that with --again {message.run}, or leave "
+            "the run.",
         )
     if message.opening is not None:  # the plan is shown before anything is answered, or the rows are read, or noised
         from logofair.words.federated import plan_sentences
@@ -264,9 +265,9 @@ def _check_earlier_runs(settings: SiteSettings, plan: Plan) -> None:
         if before.smallest_cell != plan.smallest_cell:
             raise RefusedError(
                 Refusal.NOT_AGREED,
-                f"run {plan.run!r} counts cells of {plan.smallest_cell} rows, and run {other.run!r}, in which this "
-                f"site took part before, those of {before.smallest_cell}; the difference is one site's small group: "
-                "agree on the smallest cell of before.",
+                f"run {plan.run!r} counts groups of {plan.smallest_cell} rows or more, and run {other.run!r}, in "
+                f"which this site took part before, those of {before.smallest_cell} or more; the difference would "
+                f"tell of one site's small group: agree on --smallest-cell {before.smallest_cell} again.",
             )
 
 
@@ -282,8 +283,9 @@ def _fitting_columns(settings: SiteSettings, plan: Plan) -> SiteColumns:
         if before.digest != plan.fingerprint:
             raise RefusedError(
                 Refusal.PLAN_REFUSED,
-                f"run {plan.run!r}: no other plan is looked at, since that of run {before.run!r} did not fit the "
-                f"rows, and a server could go on asking: start this site again, or remove {path}.",
+                f"run {plan.run!r}: its plan is not looked at. That of run {before.run!r} did not fit this site's "
+                "rows, and a server could learn about them by sending plan after plan: start this site again, or "
+                f"remove {path}.",
             )
     try:
         columns = read_site(settings, plan)

@@ -119,7 +119,7 @@ class Refusal(enum.Enum):
     BAD_MESSAGE = "the message is damaged or of another version: use the same version of logofair everywhere"
     UNKNOWN_RUN = "the site does not know this run: its state folder was lost or is another's"
     OUT_OF_TURN = "the message belongs to another round or roster than the site is in"
-    BAD_REQUEST = "the request cannot be meant: totals below the site's own, or numbers out of all range"
+    BAD_REQUEST = "the request makes no sense: totals below the site's own, or numbers out of range"
     OTHER_REQUEST = "another request came under a number that was already answered"
     UNKNOWN_GROUP = "the site has rows of a group that the plan does not name"
     NO_LABELS = "the plan needs labels, and the site has none"
@@ -302,7 +302,7 @@ def fault(
             return kind.impossible
     rows = reply.row_counts
     if plan.smallest_cell == 1 and rows is not None and not rows.mass.sum() > 0:
-        return "sent a number of rows that cannot be"  # where small cells are left out, none may be left
+        return "sent an impossible number of rows"  # where small cells are left out, none may be left
     return reply.wrong(Context(request, plan, counts, roster))
 
 

@@ -145,7 +145,11 @@ class SiteLimits:
         for there, most, sentence in (
             (epsilon, self.most_epsilon, "it would spend epsilon {:g}; this site spends {:g} at most"),
             (delta, self.most_delta, "it would spend delta {:g}; this site spends {:g} at most"),
-            (plan.smallest_cell, self.most_smallest_cell, "it leaves out cells below {} rows; this site allows {}"),
+            (
+                plan.smallest_cell,
+                self.most_smallest_cell,
+                "it leaves out groups below {} rows; this site allows {} at most",
+            ),
             (rounds, self.most_rounds, "it may take {} rounds; this site allows {} at most"),
             (plan.most_prices, self.most_prices, "it may send {:,} prices; this site answers {:,} at most"),
             (folds, self.most_folds, "it has {} folds; this site deals its rows into {} at most"),
@@ -153,7 +157,7 @@ class SiteLimits:
             if most is not None and there > most:
                 yield sentence.format(there, most)
         for there, least, sentence in (
-            (cell, self.smallest_cell, "it counts cells of {} rows; this site wants {} at least"),
+            (cell, self.smallest_cell, "it counts groups of {} rows; this site wants {} at least"),
             (roster, self.least_sites, "its roster has {} sites; this site wants {} at least"),
         ):
             if least is not None and there < least:

@@ -298,13 +298,15 @@ class Plan:
         for item in self.require:
             if item.by not in ((), ALL) or any(isinstance(member, tuple) for who in item.who for member in who):
                 raise InputError(
-                    f"require: {str(item)!r} names a column, but a plan is of the groups of one: the totals of "
-                    "intersections are small and would tell more of sites; write the groups alone."
+                    f"require: {str(item)!r} names a column, but a plan compares the groups of one (totals of "
+                    "intersections are small and would tell more of sites); write the groups alone."
                 )
         Requirements(self.require, self.named_sites or ("a site",), self.groups)
         for item in self.require:
             if item.measure in ("gap", "ratio") and item.bound == TODAY:
-                raise InputError(f"require: {str(item)!r}: in a federation 'today' is for rates; pass a number.")
+                raise InputError(
+                    f"require: {str(item)!r}: in a federation only a rate can be limited to 'today'; pass a number."
+                )
         for sites in ((), self.named_sites or ("a site",)):  # a loss is of what is best, and of one cost over all
             _ = self.requirements(sites).holding
         _check_choices(self)
@@ -476,7 +478,9 @@ def make_plan(
     items, looked_at = read_items(require, notion, local_tolerance, global_tolerance)
     if isinstance(costs, Mapping):
         if site_costs is not None:
-            raise InputError("site_costs: beside costs that name sites; pass one pair as costs, or all in one of them.")
+            raise InputError(
+                "site_costs: given though costs name sites already; pass one pair as costs, or all in one of them."
+            )
         if not costs:
             raise InputError("costs: got {}, which names no site; pass a pair such as (1, 3), or one for every site.")
         costs, site_costs = None, costs
@@ -585,8 +589,8 @@ def _check_choices(plan: Plan) -> None:
         ),
         (
             secure and bool(plan.named_sites),
-            "require: with secure sums no requirement names a site, since what holds at one site alone can tell its "
-            "numbers from the others'; agree on one for all sites; a site may set its own (federate client --local).",
+            "require: with secure sums no requirement names a site, since what holds at one site alone can set its "
+            "numbers apart in a total; agree on one for all sites; a site may set its own (federate client --local).",
         ),
         (
             secure and bool(plan.site_costs),
@@ -597,35 +601,35 @@ def _check_choices(plan: Plan) -> None:
         (
             secure and many,
             "local: with secure sums one rate, or two that are shares of some rows, can be required inside each site: "
-            "more of them may leave a site no choice but to reject everybody, so that a total is that of a site with "
-            "one group alone; require less inside each site, or the others over all sites.",
+            "more may force most sites to reject everybody, and a total would then show a single site's numbers; "
+            "require less inside each site, or the others over all sites.",
         ),
         (
             secure and any(population for item in plan.inside.required for population in item.who),
-            "require: with secure sums what holds inside sites holds for every group: if it named one, sites that "
-            "compare it with others might have no choice left, so that a total is that of a site without it; name no "
-            "group, or require it over all sites.",
+            "require: with secure sums what holds inside sites holds for every group: naming one may fix the rules of "
+            "all sites that have it, and a total would then show the numbers of a site without it; name no group, or "
+            "require it over all sites.",
         ),
         (
             secure and any(rate != KNOWN_RATES["selection rate"] for rate in limited),
-            "require: with secure sums floors and ceilings inside sites are of selection rates: of other rates they "
-            "may leave most sites no choice but to reject everybody, so that a total is that of the one with the "
+            "require: with secure sums floors and ceilings inside sites are of selection rates: those of other rates "
+            "may force most sites to reject everybody, and a total would then show the numbers of the site with the "
             "highest scores; require them over all sites.",
         ),
         (
             secure and any(item.measure == "precision" for item in plan.inside.required),
-            "require: with secure sums precision is required over all sites: inside each site it may leave most sites "
-            "no choice but to reject everybody, so that a total is that of the one with the highest scores; write "
+            "require: with secure sums precision is required over all sites: inside each site it may force most sites "
+            "to reject everybody, and a total would then show the numbers of the site with the highest scores; write "
             "'overall'.",
         ),
         (
             secure and any(item.is_loss for item in plan.inside.required),
-            "require: with secure sums no loss is limited inside sites: it may leave most of them no choice but their "
-            "own best rule, so that what changes in a total is that of the others; write 'overall'.",
+            "require: with secure sums no loss is limited inside sites: it may force most of them to keep their own "
+            "best rule, and changes of a total would then show the others' numbers; write 'overall'.",
         ),
         (
             solver is not None and not (required.only_gaps and required.costs is None),
-            "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs.",
+            "solver: 'algorithm1' limits gaps alone and counts no costs; use 'exact', or leave other requirements out.",
         ),
         (
             solver is not None and solver.form != "corrected",
@@ -639,8 +643,8 @@ def _check_choices(plan: Plan) -> None:
         ),
         (
             secure and solver is not None and solver.local_steps * (solver.step or 0.0) > _LONGEST_STEPS,
-            "solver: the steps of Algorithm 1 in one round are too long for secure sums, which could not hold what "
-            f"they change; with secure sums local_steps times step is {_LONGEST_STEPS:g} at most: use a shorter step.",
+            "solver: the steps of Algorithm 1 in one round are too long for secure sums, which could not hold their "
+            f"changes; use a shorter step: local_steps times step may be {_LONGEST_STEPS:g} at most.",
         ),
     )
     for applies, sentence in refused:

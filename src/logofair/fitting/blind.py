@@ -46,15 +46,15 @@ class Sight:
 def check_away(settings: FitSettings, confidence: float | None, *, smallest: bool) -> None:
     """Raise where something is asked for that rules which may not look cannot have."""
     refused = {
-        'objective: "gap"': smallest and "its search proves each step, and here nothing may be proved",
+        'objective: "gap"': smallest and "its search needs a proof at each step, and there may be none here",
         'solver: "algorithm1"': settings.algorithm1 is not None and "its thresholds are one for each group",
         "confidence": confidence is not None
-        and "promises rest on the thresholds of groups; test on other rows instead",
-        'pooling: "full"': settings.pooling == "full" and "nobody's group is seen, so there are no cells to borrow",
+        and "only thresholds of groups can be certified; test on other rows instead",
+        'pooling: "full"': settings.pooling == "full" and "nobody's group is seen, so no group can borrow",
     }
     for what, why in refused.items():
         if why:
-            raise InputError(f"{what} is not for a policy that may not look at groups: {why}.")
+            raise InputError(f"{what} cannot be had with a policy that may not look at groups: {why}.")
 
 
 def read_sight(table: object, sensitive_features: object) -> Sight:
@@ -105,8 +105,8 @@ def solve_away(rows: CalibrationRows, sight: Sight, requirements: Requirements, 
     for item in requirements.items:
         if (item.measure == "precision" or any(rate.slope for rate in item.rates)) and not counts_labels:
             raise InputError(
-                f"require: {str(item)!r} counts by label, but without true labels and groups such a rate is unknown: "
-                "probabilities tell it wrongly; give both, or require selection rates."
+                f"require: {str(item)!r} counts by label, and probabilities of groups tell such a rate wrongly; pass "
+                "true labels and groups, or require selection rates."
             )
     basis = "labels" if counts_labels else settings.basis  # chances without groups mislead of the labels within one
     everybody = Codes(("",), np.zeros_like(rows.groups.codes))

@@ -172,15 +172,15 @@ def fit(
     confidence = check_confidence(confidence)
     if algorithm1 is not None and not (requirements.only_gaps and requirements.costs is None):
         raise InputError(
-            "solver: 'algorithm1' knows gaps and accuracy alone; use 'exact', or require gaps alone, without costs."
+            "solver: 'algorithm1' limits gaps alone and counts no costs; use 'exact', or leave other requirements out."
         )
     if algorithm1 is not None and requirements.attributes.columns:
-        raise InputError("solver: 'algorithm1' knows the groups of one column alone; use 'exact', or pass one column.")
+        raise InputError("solver: 'algorithm1' compares the groups of one column; use 'exact', or pass one column.")
     smallest = check_objective(objective, requirements)
     if smallest and confidence is not None:
         raise InputError(
-            "objective: 'gap' chooses the limits by all rows, so that none are left to certify them; leave out "
-            "confidence, or fit the limits found with it on other rows."
+            "objective: 'gap' chooses the limits by all rows, so no rows are left to certify them; leave out "
+            "confidence, or fit the limits it finds on other rows, with confidence."
         )
     settings = FitSettings(calibration, basis, checked_pooling(pooling, basis), random_state or 0, algorithm1)
     stages.done(1)

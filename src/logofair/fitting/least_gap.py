@@ -53,8 +53,8 @@ def check_objective(objective: object, requirements: Requirements) -> bool:
         raise InputError(f"objective: 'gap' needs to know what it may cost; require '{loss} <= 0.01 overall', say.")
     if any(item.is_loss_inside for item in requirements.items):
         raise InputError(
-            "objective: 'gap' changes the limits that a site's best rules meet, so that what it loses against these "
-            "says nothing; require the loss overall, or 'from unconstrained'."
+            "objective: 'gap' changes the limits that a site's loss is counted from, so the loss says nothing; "
+            "require the loss overall, or 'from unconstrained'."
         )
     if not any(map(_is_scaled, requirements.items)):
         raise InputError(

@@ -150,9 +150,11 @@ class Decider:
 
     def __post_init__(self) -> None:
         if self.exact_counts and self.deterministic:
-            raise InputError("--exact-counts: given together with --deterministic, which draws nothing; choose one.")
+            raise InputError("--exact-counts: given together with --deterministic, which tosses no coins; choose one.")
         if self.on_unknown == "merged" and not self.policy.has_merged:
-            raise InputError("--on-unknown: the policy lacks the rule of all sites together; use base or raise.")
+            raise InputError(
+                "--on-unknown: 'merged' needs the merged rule, which this policy lacks; use base or raise."
+            )
         if self.by_position and self.key is None:
             raise InputError(
                 "--id: missing, but the policy tosses coins; name the column of ids, so that the same person always "
@@ -367,6 +369,6 @@ def _batches(
                 schema = schema or output.schema
                 if output.schema != schema:
                     raise InputError(
-                        f"{path}: its columns hold other kinds than those of {files.paths[0]}; convert them."
+                        f"{path}: its columns have other types than those of {files.paths[0]}; convert them."
                     )
                 yield output

@@ -209,7 +209,7 @@ class Policy(Reportable):
             if not isinstance(value, bool | np.bool_):
                 raise InputError(f"{name}: got {value!r}; pass True or False.")
         if deterministic and exact_counts:
-            raise InputError("exact_counts: given together with deterministic=True, which draws nothing; choose one.")
+            raise InputError("exact_counts: given together with deterministic=True, which tosses no coins; choose one.")
         tosses = self.tosses(
             scores,
             sensitive_features=sensitive_features,
@@ -439,7 +439,7 @@ class Policy(Reportable):
         if strange_site.any() and on_unknown == "merged" and not self.has_merged:
             fitted = "" if self.site is not None else " (see its warnings)"
             raise InputError(
-                f"on_unknown: 'merged' needs the merged federation's rule, which this policy lacks{fitted}; use 'base'."
+                f"on_unknown: 'merged' needs the merged rule, which this policy lacks{fitted}; use 'base'."
             )
 
 

@@ -489,7 +489,7 @@ def _columns(requirements: Requirements, side: str) -> list[_Column]:
         of, unit = holding[0].of.normalised()
         if isinstance(of, Combination) and not np.isfinite(of.ends).all():
             raise InputError(
-                f"require: {str(holding[0].requirement)!r} is of a rate without ends; limit its gap instead."
+                f"require: {str(holding[0].requirement)!r} is of a rate without bounds; limit its gap instead."
             )
         columns.append(_Column(of, unit, tuple(holding)))
     return columns

@@ -61,12 +61,12 @@ _MANY = 20  # people left out are many if they are more than one in so many
 _IN_FIT = {
     "all": "Optimistic: these people chose the policy. Audit others",
     "some": "Optimistic: some of these people chose the policy. Leave them out with --where",
-    "unknown": "The policy does not say which file it was fitted on: these people may be of the fit",
+    "unknown": "The policy does not say which file it was fitted on: they may be these people",
 }
 _SITES_DRAWN = 6  # beside those over all
 _SITES_NAMED = 3
 _TERMINAL, _ANY = 80, 10_000  # columns
-_SELECTIVE = "everybody left was accepted; of people who were rejected no rate of right and wrong can be known"
+_SELECTIVE = "everybody left was accepted; for rejected people no rate of right and wrong can be known"
 NO_RATIO = {
     "no categories": "every category is unknown",
     "nobody selected": "nobody is selected in any category",

@@ -277,8 +277,8 @@ def looking_away(policy: Policy) -> str:
     columns = () if policy.info.columns is None else policy.info.columns.group_probability
     named = f" ({listed([column for _, column in columns], 4, last=', ')})" if columns else ""
     return (
-        f"No rule sees a group. Its proxy is the probability of every group{named}: scores here are for people surely "
-        "of one, and shift with it."
+        f"No rule sees a group, only the probability of every group{named}. Scores here are for people surely of one "
+        "group, and shift with that probability."
     )
 
 

@@ -66,8 +66,8 @@ def plan_sentences(plan: Plan, members: Members | None = None) -> Iterator[tuple
     if not plan.inside.may_reject or plan.inside.limited:
         yield (
             "Feasible",
-            "Whether the requirements inside this site can be met here is sent, as the sum of what they would have "
-            "to give way by.",
+            "This site sends whether the requirements inside it can be met, as the sum by which their limits would "
+            "have to be looser.",
         )
     rates = []
     for rate in own_rates(plan.rates).values():
@@ -119,9 +119,9 @@ def _what_is_sent(plan: Plan) -> Iterator[tuple[str, str]]:
             f"neighbours by {privacy.neighbours}.",
         )
     if plan.smallest_cell > 1:
-        yield "Small cells", f"A group with fewer than {plan.smallest_cell} rows here is counted in nothing sent."
+        yield "Small groups", f"A group with fewer than {plan.smallest_cell} rows here is left out of all that is sent."
     elif privacy is None:
-        yield "Small cells", "Every group is counted, however few rows it has here."
+        yield "Small groups", "Every group is counted, however few rows it has here."
     drawn = f"{plan.folds} folds drawn with seed {plan.random_state}"
     if plan.calibration != "none":
         yield "Calibration", f"{plan.calibration}: sums over scores and labels are sent, for {drawn}."
@@ -131,7 +131,10 @@ def _what_is_sent(plan: Plan) -> Iterator[tuple[str, str]]:
             f"None: scores count as chances{f', and there are {drawn}' if plan.deals_folds else ''}.",
         )
     if plan.pooling != "none":
-        yield "Pooling", "Histograms of this site's scores are sent, for small cells everywhere to borrow."
+        yield (
+            "Pooling",
+            "Histograms of this site's scores are sent, so that small groups at all sites can borrow from them.",
+        )
     solver = plan.solver
     if solver is None:
         yield (
@@ -223,7 +226,7 @@ def _run_sentences(result: RunResult) -> Iterator[tuple[str, str]]:
     for name, own in result.required.by_name(result.rates).items():
         rates = ", ".join(f"{group} {rate:.5f}" for group, rate in own.items())
         nothing = name in ratios and max(own.values(), default=0.0) < 1e-9
-        none = " All are 0, of which a ratio says nothing." if nothing else ""
+        none = " All are 0, so a ratio says nothing." if nothing else ""
         yield "Rates", f"{name} over all sites: {rates}.{none}"
     for name, price in result.prices_by_name.items():
         if price > 1e-9:
@@ -251,14 +254,14 @@ def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
                 others = "the map of the other groups" if len(few) < names.size else "the scores as they are"
                 yield (
                     "NOT MEASURED",
-                    f"How scores of {listed_names(few, show=str)} relate to labels over all sites: too few rows, or "
-                    f"sites that have both labels; every site started from {others}.",
+                    f"How scores of {listed_names(few, show=str)} relate to labels over all sites is not known: too "
+                    f"few rows, or too few sites with both labels; every site started from {others}.",
                 )
     if plan.smallest_cell > 1:
         yield (
-            "Cells",
+            "Small groups",
             f"A group with fewer than {plan.smallest_cell} rows at a site is in none of these figures and "
-            "takes the merged rule there; the site's own policy names it.",
+            "gets the rule of all sites taken as one; the site's own policy names it.",
         )
     counts = ", ".join(f"{purpose} {count}" for purpose, count in result.exchanges.items())
     yield "Exchanges", f"{sum(result.exchanges.values())} in all: {counts}."
@@ -269,7 +272,7 @@ def _sources(result: RunResult) -> Iterator[tuple[str, str]]:
             "Privacy",
             f"All numbers come from one noised histogram per site (epsilon {plan.privacy.epsilon:g}, delta "
             f"{plan.privacy.delta:g}); the requirements are met on these counts, and real rows differ from them. No "
-            "cell borrows from other sites.",
+            "group borrows from other sites.",
         )
 
 
@@ -298,11 +301,11 @@ def _reservations(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "Excluded", f"{name_of(each.site)}: {each.reason} (during {each.purpose}); {rest}."
     certificate = result.certificate
     if not certificate.meets_requirements:
-        inside = f", and {result.exceeding:,} sites miss a requirement inside" if result.exceeding else ""
+        inside = f", and one inside {counted(result.exceeding, 'site')}" if result.exceeding else ""
         yield (
             "WARNING",
-            f"A requirement over all sites is exceeded by up to {result.violation:.5f}{inside}: algorithm1 may miss "
-            "its tolerances; use the exact solver to keep them.",
+            f"A limit over all sites is exceeded by up to {result.violation:.5f}{inside}: algorithm1 may exceed its "
+            "limits; use the exact solver to keep them.",
         )
     elif not certificate.holds and result.plan.solver is None:
         yield (

@@ -212,7 +212,7 @@ def _sections(solution: Solution, about: About, places: Places, frontier: Fronti
     won = prices(outcomes.where(basis=CALIBRATION_ROWS), solution.certificate.objective)
     nothing = "No limit costs anything on the rows of the fit."
     if solution.away is not None:
-        nothing = "What single limits cost is not told of rules that may not look at groups."
+        nothing = "What single limits cost is not known for rules that may not look at groups."
     cost: list[Part] = [Bullets(won) if won else Paragraph(nothing)]
     cost += [] if frontier is None else frontier_parts(frontier)
     yield Section("cost", "What does it cost, and who is affected?", tuple(cost))

@@ -76,7 +76,7 @@ def proof_sentences(
     )
     first = f"On {rows}{borrowed}, counted by {counting}: {kept}, {reached}."
     if solver == "algorithm1":
-        return (first, "Algorithm 1 proves neither that limits hold nor that no rule is better.")
+        return (first, "Algorithm 1 proves nothing: a limit may be exceeded, and a better rule may exist.")
     if proof.dual is None or proof.optimality_gap is None:
         why = "rates count true groups or labels, and the rules see probabilities"
         return (first, f"Whether some rule that may not look at groups is better is not proved: {why}.")

@@ -51,7 +51,7 @@ def test_no_secure_plan_silences_small_sites_by_its_smallest_cell(cell):
 def test_a_sites_limits_bound_the_smallest_cell_from_above_too():
     limits = SiteLimits(most_smallest_cell=10)
     assert limits.objection(plan_of(smallest_cell=10), "a") is None
-    assert "leaves out cells below 11 rows" in limits.objection(plan_of(smallest_cell=11), "a")
+    assert "leaves out groups below 11 rows" in limits.objection(plan_of(smallest_cell=11), "a")
 
 
 def without_group(columns, group, few=0):

@@ -52,23 +52,24 @@ from logofair.files.writing import TABLE, check_output
 @name_option(
     "--on-unknown",
     ("raise", "merged", "base"),
-    "Sites the policy does not know, or other sites than a federated policy's: raise (refuse), merged (the rule of "
-    "all sites taken as one) or base (score from 1/2 on, also for unknown groups).",
+    "What to do with people of sites the policy does not know: raise (refuse the file), merged (use the rule of all "
+    "sites taken as one) or base (accept from a score of 1/2 on; unknown groups too).",
     default="raise",
 )
 @click.option(
     "--deterministic",
     is_flag=True,
-    help="No coins: one threshold per site and group. Gaps exceed their tolerances, for equalized odds by 0.10 to "
-    "0.18 on Adult.",
+    help="No coins: one threshold per site and group. Gaps then exceed their limits: for equalized odds by 10 to 18 "
+    "points on Adult.",
 )
 @click.option(
     "--exact-counts",
     is_flag=True,
-    help="Accept as many in every site and group, and over all, as chances sum to, within one. A person's decision "
-    "then depends on all rows, and another batch may not meet a capacity. Files are read twice.",
+    help="Accept as many people as expected, to within one, in every site and group and overall. A person's decision "
+    "then depends on who else is in the files; other files may not keep a limit on how many are accepted. Files are "
+    "read twice.",
 )
-@seed_option("Of the coins where there are no ids; a policy with coins needs --id or --seed.", default=None)
+@seed_option("Seed of the coins where there are no ids; a policy with coins needs --id or --seed.", default=None)
 @force_option()
 @json_option("Print JSON in place of a summary.")
 def apply(

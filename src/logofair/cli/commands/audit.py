@@ -127,7 +127,7 @@ def audit(
     local, global_ = (constrained(others.pop(f"{side}_tolerance")) for side in ("local", "global"))
     sentences = others.pop("require")
     if policy is None and against is not None:
-        raise InputError("--against: is compared with a policy; name it with --policy.")
+        raise InputError("--against: there is no policy to compare with; name one with --policy.")
     check_format(form, as_json=as_json)
     check_gate(fail_on, annotate)
     if fail_on is not None and form == "ll144":
@@ -166,7 +166,10 @@ def audit(
         if fail_on is not None and not len(found.outcomes):
             raise InputError("--fail-on: nothing is required; add --local, --global or --require.")
         if fail_on is not None and found.compared is not None and found.compared.in_fit in ("all", "some"):
-            raise InputError("--fail-on: the policy was fitted on people of DATA; audit others, or choose by --where.")
+            raise InputError(
+                "--fail-on: the policy was fitted on people of DATA; audit a file of others, or choose rows of others "
+                "with --where."
+            )
         written = () if report is None else (str(report),)
         about = about_page(found.source, **others, left_out=found.dropped, written=written)
         if form is not None:

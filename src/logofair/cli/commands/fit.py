@@ -72,21 +72,22 @@ _HEADING = ("title", "purpose", "author", "decision_word")
 @test_options
 @requirement_options()
 @rule_options
-@confidence_option("Also certify with this confidence, such as 0.95, which gaps stay within tolerance on new rows.")
+@confidence_option("Also certify with this confidence, such as 0.95, which limits hold for new people.")
 @name_option(
     "--objective",
     ("accuracy", "gap"),
-    "accuracy (with --costs: cost) within the limits, or the smallest gap within --require 'accuracy loss <= ...'.",
+    "What is made best: accuracy (with --costs: cost) within the limits; or gap, the smallest that --require "
+    "'accuracy loss <= ...' allows.",
     default="accuracy",
 )
 @name_option(
     "--solver",
     ("exact", "algorithm1"),
-    "exact, or the paper's algorithm1, which may miss its tolerances.",
+    "exact, or the paper's algorithm1, which may exceed its limits.",
     default="exact",
 )
 @seed_option(
-    "Of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]",
+    "Seed of the calibration's folds and the policy's coins.  [default: folds by 0, coins at random]",
     "random_state",
     default=None,
 )
@@ -131,8 +132,8 @@ def fit(
     check_not_read([out, report], data, options["test"])
     if options["confidence"] is not None and options["pooling"] == "full" and options["basis"] == "eta":
         raise InputError(
-            "--pooling full: given together with --confidence, whose promises rest on labelled rows of each site "
-            "alone; use one of the two."
+            "--pooling full: given together with --confidence, which certifies by labelled rows of each site alone; "
+            "use one of the two."
         )
     from logofair.cli.console import fail_build, show, showing_progress
 

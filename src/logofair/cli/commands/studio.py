@@ -54,9 +54,9 @@ _EXAMPLE = "logofair fit data/together.csv --score score --label label --group s
 @test_options
 @requirement_options()
 @rule_options
-@confidence_option("Exports also certify with this confidence, such as 0.95, what holds for new rows.")
+@confidence_option("Exports also certify with this confidence, such as 0.95, which limits hold for new people.")
 @seed_option(
-    "Of the calibration's folds and the policy's coins.  [default: drawn, and stated by every export]",
+    "Seed of the calibration's folds and the policy's coins.  [default: drawn, and stated by every export]",
     "random_state",
     default=None,
 )

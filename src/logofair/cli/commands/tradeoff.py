@@ -86,7 +86,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, text: str | None) ->
 @costs_option()
 @rule_options
 @test_options
-@seed_option("Of the calibration's folds.", "random_state")
+@seed_option("Seed of the calibration's folds.", "random_state")
 @path_option("--out", "Where to write the table (CSV).")
 @path_option("--plot", "Where to write the picture (SVG).")
 @verbose_option
@@ -154,9 +154,12 @@ def _fit_from_start(surface: Frontier) -> str:
 @data_options
 @name_option("--notion", NOTIONS, f"What is fair: {', '.join(NOTIONS)}.  [default: all that the labels allow]")
 @costs_option()
-@confidence_option("With which everything on the page holds for new people.", 0.95)
+@confidence_option("Confidence with which everything on the page holds for new people.", 0.95)
 @rule_options
-@seed_option("Of the split: part of what is claimed, so do not try many.", "random_state")
+@seed_option(
+    "Seed of the split. Choose it once: trying several for a better page voids what the page guarantees.",
+    "random_state",
+)
 @verbose_option
 @json_option()
 def recommend(data: Sequence[str], columns: ColumnNames, verbose: bool, as_json: bool, **options: Any) -> None:

@@ -175,7 +175,7 @@ class ContributorsExchange(Exchange):
 class GroupRows(Sums):
     """Before calibration: which groups have rows enough that sums over a fold of them are far from a single row's."""
 
-    impossible = "sent a number of rows that cannot be"
+    impossible = "sent an impossible number of rows"
     rows: Floats = disclosed(
         "number of rows of each group, or 250 where it has more; under secure sums rounded down to 167, 125, 50, "
         "10 or 1",
@@ -288,7 +288,7 @@ class FoldCounts(Curvature):
         """The rows of before, and losses that these allow."""
         *sums, mass = np.moveaxis(self.counts, 1, 0)
         if mass.min() < 0 or mass.max() > MOST_ROWS:
-            return "sent a number of rows that cannot be"
+            return "sent an impossible number of rows"
         if any(np.any(np.abs(each) > _LARGEST_FEATURE * mass + SLACK) for each in sums):
             return self.impossible
         points, counts = context.request, context.counts

@@ -115,7 +115,7 @@ class ScoreMoments(Sums, pooling.ScoreMoments):
         """Moments that rows with log-odds in [-14, 14] can have; folds that add up."""
         counts, mass, slack = context.counts, self.mass, SLACK * (1.0 + 1e-3 * self.mass[-1].sum())
         if mass.min() < 0 or mass.max() > MOST_ROWS or not 0 <= self.rows[0] <= MOST_ROWS:
-            return "sent a number of rows that cannot be"
+            return "sent an impossible number of rows"
         known = counts is not None and counts.mass.shape == mass[-1].shape
         if counts is not None and known and np.any(np.abs(mass[-1] - counts.mass) > slack):
             return "claims another number of rows than before"

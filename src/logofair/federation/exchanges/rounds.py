@@ -63,7 +63,7 @@ _SECURE_BYTES = 140
 class Totals(Sums):
     """Once per roster: from these the server knows the groups' shares and base rates."""
 
-    impossible = "sent a number of rows that cannot be"
+    impossible = "sent an impossible number of rows"
     mass: Floats = disclosed("weight of the rows of each group", "groups", OF_ROWS, 0, MOST_ROWS)
     positives: Floats = disclosed("sum of eta over the rows of each group", "groups", OF_CHANCES)
     today: Floats = disclosed(
@@ -155,9 +155,9 @@ class TotalsExchange(Exchange):
         if slack > _SLACK:  # at how many sites, and which, is not known from a sum
             raise InfeasibleError(
                 {where: slack},
-                f"requirements: no rule meets all of them: {where} cannot be met at some site; in all sites together "
-                f"its rates would have to give way by {slack:.4g} at least, and the screen of such a site says what "
-                "conflicts there.",
+                f"requirements: no rule meets all of them: {where} cannot be met at some site. Its limits would have "
+                f"to be at least {slack:.4g} looser, summed over sites; the screen of such a site says what conflicts "
+                "there.",
             )
         maps, priors = self.request.maps, self.request.priors
         totals = RosterTotals(total.mass, total.positives, sites, today=total.today, maps=maps, priors=priors)

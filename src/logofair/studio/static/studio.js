@@ -358,7 +358,7 @@ class Studio {
   // What stands in the way, with what to do about it.
   tell() {
     const { conflict } = this, shown = [];
-    if (this.lost) shown.push("The studio has been ended or cannot be reached: this is its last answer. Start it again, or reload.");
+    if (this.lost) shown.push("The studio was closed or cannot be reached: this is its last answer. Start it again, or reload.");
     if (this.trouble) shown.push(this.trouble);
     for (const each of this.answer?.warnings ?? []) if (!conflict) shown.push(each);
     this.pill.parentNode.classList.toggle("past", Boolean(conflict));
@@ -464,7 +464,7 @@ class Studio {
     const found = await this.ask("recommend");
     const lines = found?.lines ?? [];
     show(this.defend, lines.map((each) => button(each.words, () => this.change(each.setting))),
-      lines.length ? null : h("span", { class: "soft" }, found?.nothing || found?.trouble || "It was not answered."),
+      lines.length ? null : h("span", { class: "soft" }, found?.nothing || found?.trouble || "No answer came."),
       button("Find them again", () => this.recommend()));
     this.defend.querySelector("button").focus();
   }

@@ -45,14 +45,14 @@ def _own_costs(ctx: click.Context, param: click.Parameter, texts: Sequence[str])
 
 
 _own_settings = together(
-    tolerance_option("local", "inside this site, if less than in the plan (it counts only here)"),
+    tolerance_option("local", "inside this site alone, smaller than the plan's"),
     click.option(
         "--costs",
         metavar="A,R",
         multiple=True,
         callback=_own_costs,
-        help="What a wrongly accepted row costs at this site and what a wrongly rejected one does, neither of them "
-        "more than in the plan (they count only here).",
+        help="Costs of a wrongly accepted and of a wrongly rejected row at this site alone, such as 1,3; neither may "
+        "be more than in the plan.",
     ),
 )
 
@@ -98,8 +98,8 @@ def show_plan(file: Path) -> None:
     "trusted",
     metavar="NAME=FINGERPRINT",
     multiple=True,
-    help="With secure sums: the key of another site is the one whose fingerprint its people read to you from federate "
-    "keys show.",
+    help="With secure sums: trust the key of another site, by the fingerprint that its people read to you from "
+    "federate keys show.",
 )
 @click.option(
     "--agree-without",
@@ -111,8 +111,8 @@ def show_plan(file: Path) -> None:
 @click.option(
     "--again",
     metavar="RUN",
-    help="Agree to one run, by its name, on rows of a run with secure sums (or with them, on rows of any run), or, "
-    "without differential privacy, on rows of a run with it.",
+    help="Agree to one run, by its name, on rows that took part in another. The client asks for it where either run "
+    "has secure sums, or where that one had differential privacy and this one has none.",
 )
 @click.option(
     "--accept-plan",

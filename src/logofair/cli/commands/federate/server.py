@@ -69,31 +69,32 @@ plan_options = together(
     name_option(
         "--pooling",
         POOLING,
-        "What small cells borrow from their group at other sites: auto (as held-out rows advise), full or none; auto "
-        "and full send histograms of scores.  [default: auto; none with --epsilon or --secure]",
+        "What a small group at a site borrows from the same group at other sites: auto (what held-out rows support), "
+        "full (all sites of a group count as one) or none; auto and full send histograms of scores.  [default: auto; "
+        "none with --epsilon or --secure]",
     ),
     click.option(
-        "--optimality-gap", type=float, help="Stop once no rule is more accurate by more than this.  [default: 1e-05]"
+        "--optimality-gap", type=float, help="Stop once no rule can be better by more than this.  [default: 1e-05]"
     ),
     name_option(
         "--solver",
         ("exact", "algorithm1"),
-        "exact, or algorithm1 (the paper's, which may miss its tolerances).  [default: exact]",
+        "exact, or algorithm1 (the paper's, which may exceed its limits).  [default: exact]",
     ),
     click.option(
         "--secure", is_flag=True, help="Secure sums: the server sees sums over 3 sites or more; nothing is pooled."
     ),
-    click.option("--epsilon", type=float, help="Differential privacy of every row: the budget, such as 1."),
+    click.option("--epsilon", type=float, help="Differential privacy of every row: the budget epsilon, such as 1."),
     click.option("--delta", type=float, help=f"Chance that this privacy fails.  [default: {_DELTA:g}]"),
     click.option(
         "--smallest-cell",
         type=int,
-        help="A group with fewer rows than this at a site is counted in nothing that leaves it, and takes the merged "
-        "rule there; 1: every row counts.  [default: 5; 1 with --epsilon]",
+        help="A group with fewer rows than this at a site is left out of all that the site sends, and gets the rule "
+        "of all sites taken as one; 1 leaves out none.  [default: 5; 1 with --epsilon]",
     ),
     click.option("--quorum", type=int, help="Fail with fewer sites than this.  [default: 2; 3 with --secure]"),
     seed_option(
-        "The same seed and files give the same rules; coins hang on the run's name.  [default: 0]",
+        "The same seed and files give the same rules; coins depend on the run's name.  [default: 0]",
         "random_state",
         default=None,
     ),
@@ -312,7 +313,9 @@ def report(folder: Path, as_json: bool, *, verbose: bool = False) -> None:
     else:
         show(page, verbose=verbose)
     if not result.certificate.meets_requirements and result.plan.solver is None:
-        raise RunError(f"run {result.plan.run}: a requirement is missed by {result.violation:.1e}; do not use it.")
+        raise RunError(
+            f"run {result.plan.run}: a limit is exceeded by {result.violation:.1e}; do not use its policies."
+        )
     if not result.certificate.meets_requirements and as_json:
         click.echo(f"Warning: algorithm1 exceeds a tolerance by up to {result.violation:.5f}.", err=True)
 
