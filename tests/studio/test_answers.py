@@ -151,6 +151,36 @@ def test_where_loosening_one_is_not_enough_a_conflict_offers_to_leave_one_out():
     assert "verdict" in answer(live, setting=alone)
 
 
+def test_a_change_that_is_said_to_resolve_a_conflict_resolves_it():
+    live = session()
+    require = ("accepted >= 0.8 overall", "accuracy loss from unconstrained <= 0.002 overall")
+    changes = answer(live, setting=Setting(overall=0.05, require=require))["changes"]
+    solved = ["verdict" in answer(live, setting=records.read(change["setting"], Setting)) for change in changes]
+    assert solved == [change["enough"] for change in changes]
+    assert any(solved)
+
+
+def test_the_limit_that_the_verdict_tells_is_drawn_first():
+    live = session()
+    found = answer(
+        live, setting=Setting(overall=0.4, require=("accepted <= 0.9 overall", "selection rate >= 0.2 overall"))
+    )
+    subject = found["tiles"][0]["detail"].partition(",")[0]
+    assert len(found["series"]) == 3
+    assert found["series"][0]["subject"].lower() == subject.lower()
+
+
+def test_of_a_limit_on_every_group_no_sentence_names_one_of_them_for_both_figures():
+    found = answer(session(), setting=Setting(require=("selection rate >= 0.5 overall",)))
+    assert "lowest selection rate rose" in found["verdict"]["words"].lower()
+    before, now = ([line[when] for line in found["compared"][:2]] for when in ("before", "now"))
+    (line,) = [line for line in found["compared"] if line["name"] == "lowest selection rate"]
+    assert (line["before"], line["now"]) == (
+        min(before, key=lambda x: float(x[:-2])),
+        min(now, key=lambda x: float(x[:-2])),
+    )
+
+
 def test_a_conflict_with_a_tolerance_moves_its_slider():
     live = session()
     setting = Setting(

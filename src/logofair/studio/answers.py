@@ -30,6 +30,7 @@ from logofair.words.limits import (
     Places,
     conflict_lines,
     figure,
+    headline,
     least_changes,
     prices,
     shown_outcomes,
@@ -51,6 +52,7 @@ from logofair.words.tradeoffs import recommended_words
 
 FEWEST = 10  # people behind whatever is shown: no row ever leaves
 _BINS = 48
+_RANGES = {"percent": (0.0, 100.0), "logit": (-8.0, 8.0)}  # of scores, which are shares elsewhere
 _LOCAL = "local"  # a setting's own names of its two sides
 _EXPORTS = {"policy": "policy.json", "report": "report.html", "figure": "figure.svg"}
 
@@ -198,12 +200,12 @@ def _enough(each: Outcome) -> bool:
 def _series(judged: Outcomes, outcomes: Outcomes) -> list[dict[str, Any]]:
     """For every requirement its places, before and after, with interval, limit and, beside tested rows, the fit's."""
     found: dict[str, dict[str, Any]] = {}
-    for requirement in judged.requirements:
+    lead = headline(judged)
+    for requirement in sorted(judged.requirements, key=lambda each: lead is not None and each != lead.requirement):
         here = judged.where(requirement=requirement)
         tested, unit, first = here[0].basis != CALIBRATION_ROWS, unit_of(here[0]), replace(here[0], rate=None)
-        fitted: dict[Any, Outcome] = {}
-        if tested:
-            fitted = {each.site: each for each in outcomes.where(basis=CALIBRATION_ROWS, requirement=requirement)}
+        fit = outcomes.where(basis=CALIBRATION_ROWS, requirement=requirement) if tested else ()
+        fitted = {each.site: each for each in fit}
         # All limits on the same gap are drawn together, inside sites and over all.
         key = subject(first) if requirement.measure == "gap" else str(requirement)
         about = {"subject": capitalised(subject(first)), "unit": unit, "scale": 100.0 if unit else 1.0}
@@ -255,7 +257,7 @@ def _limit_control(item: Requirement) -> dict[str, Any]:
 def _site(session: Session, found: MeasuredSolution, name: str) -> dict[str, Any]:
     """How scores of every group lie at a site, from where people are accepted, and who changes side."""
     site = session.place(name)
-    groups = []
+    groups, (low, high) = [], _RANGES.get(session.scale, (0.0, 1.0))
     first, second = found.compared.first, found.compared.second
     here = [str(each) for each in second.sites].index(name) if name in map(str, second.sites) else None
     here = 0 if len(session.sites) == 1 else here
@@ -263,19 +265,17 @@ def _site(session: Session, found: MeasuredSolution, name: str) -> dict[str, Any
         scores = session.scores_of(site, at)
         bands = bands_of(found.solution.policy, site, at)
         line: dict[str, Any] = {"group": str(group), "shown": group_name(group), "people": int(scores.size)}
-        line["bins"] = _bins(scores, session.scale) if scores.size >= FEWEST else None
+        line["bins"] = _bins(scores, low, high) if scores.size >= FEWEST else None
         line["bands"] = [[band.raw_low, band.raw_high, band.chance] for band in bands]
         line["rule"] = capitalised(rule_in_words(bands, session.about.accepted))
         if here is not None and second.local.tally.rows[here, at].sum() >= FEWEST:
             line["before"], line["now"] = (float(accepted_by_site(each)[here, at]) for each in (first, second))
         groups.append(line if scores.size >= FEWEST else line | {"people": None})
-    low, high = {"percent": (0.0, 100.0), "logit": (-8.0, 8.0)}.get(session.scale, (0.0, 1.0))
     return {"name": name, "shown": name_of(session.sites[site]), "groups": groups, "low": low, "high": high}
 
 
-def _bins(scores: Floats, scale: str) -> list[list[float]]:
+def _bins(scores: Floats, low: float, high: float) -> list[list[float]]:
     """Numbers of people by score, every bin of as many people as may be told."""
-    low, high = {"percent": (0.0, 100.0), "logit": (-8.0, 8.0)}.get(scale, (0.0, 1.0))
     count, edges = np.histogram(np.clip(scores, low, high), _BINS, (low, high))
     bins: list[list[float]] = []
     for at, number in enumerate(count.tolist()):
@@ -322,9 +322,8 @@ def _frontier(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
 
 def _drawn(found: MeasuredSolution) -> dict[str, float | None]:
     """Accuracy, or the cost per person, as the frontier has it: on test rows with its interval, else proved."""
-    measured = None
-    if found.solution.tested is not None:
-        measured = getattr(found.compared.second, found.solution.certificate.objective)
+    tested = found.solution.tested is not None
+    measured = getattr(found.compared.second, found.solution.certificate.objective) if tested else None
     if measured is None:
         return {"value": found.solution.certificate.primal, "low": None, "high": None}
     return {"value": float(measured), "low": measured.low, "high": measured.high}
@@ -337,13 +336,8 @@ def _recommend(session: Session, wish: Wish) -> Iterator[dict[str, Any]]:
     lines = []
     for line in found.lines:
         if line.found:
-            own = replace(
-                setting,
-                notion=line.notion,
-                local=line.local_limit,
-                overall=line.global_limit,
-                confidence=line.confidence,
-            )
+            local, overall, promised = line.local_limit, line.global_limit, line.confidence
+            own = replace(setting, notion=line.notion, local=local, overall=overall, confidence=promised)
             lines.append({"words": recommended_words(found, line), "setting": records.plain(own)})
     nothing = "" if lines else "These data are too few to guarantee any limit up to 20 points for new people."
     yield {"lines": lines, "nothing": nothing}
@@ -355,9 +349,8 @@ def _conflict(session: Session, wish: Wish, error: InfeasibleError) -> dict[str,
     changes, buttons = iter(least_changes(relaxation) or []), []
     for old, amount in relaxation.items():
         new = None if amount is None else next(changes, None)
-        words = f"Leave out: {old}" if new is None else str(new)
-        own = setting.exchanged(old, new)
-        buttons.append({"words": words, "setting": records.plain(own)})
+        words, own = f"Leave out: {old}" if new is None else str(new), setting.exchanged(old, new)
+        buttons.append({"words": words, "setting": records.plain(own), "enough": amount is not None})
     sentence = conflict_lines(relaxation)
     sentence = str(error) if sentence is None else capitalised(sentence.partition("\n")[0])
     limits = [_limit_control(item) for item in session.items(setting)]

@@ -18,7 +18,7 @@ from logofair.outcomes import (
     Outcome,
     Outcomes,
 )
-from logofair.requirement import ALL, Requirement, population_name
+from logofair.requirement import ALL, TODAY, Requirement, population_name
 from logofair.words.charts import Dumbbell, dumbbells
 from logofair.words.phrases import (
     NOTHING,
@@ -167,7 +167,10 @@ def subject(outcome: Outcome) -> str:
     if requirement.is_loss:
         return requirement.measure
     who = list(map(population_name, requirement.who))
-    who = who or ([name_of(outcome.groups[0])] if outcome.groups else [])
+    if not who and outcome.groups:  # of each: before and after are the worst ones, which need not be of one group
+        if requirement.bound != TODAY and requirement.relation != "=":
+            return f"{'lowest' if requirement.relation == '>=' else 'highest'} {rate}"
+        who = [name_of(outcome.groups[0])]
     if requirement.measure == "difference":
         return f"{rate} of {who[0]} less that of {who[1]}"
     return f"{rate} of {who[0]}" if who else rate
@@ -387,7 +390,8 @@ def _measured(worst: Outcome, places: Places) -> str:
     if could == NOTHING:
         return f"{first}; your limit is {bound}."
     who = f" ({label})" if (label := places.who_counts(worst)) else ""
-    rows = "" if worst.rows is None else f" with {people(worst.rows)}{who} in the smallest group"
+    smallest = " in the smallest group" if worst.requirement.measure in ("gap", "ratio", "difference") else ""
+    rows = "" if worst.rows is None else f" with {people(worst.rows)}{who}{smallest}"
     return f"{first}. Your limit is {bound};{rows} it could be {could}."
 
 

@@ -61,8 +61,8 @@ def live_warnings(found: Comparison, notion: str, promised: float | None) -> Ite
         yield f"{differ}: equal selection rates cost accuracy here. Compare equal true positive rates."
     if promised is not None:
         yield (
-            f"An export also certifies these limits for new people, at {100 * promised:g} %. That takes some of the "
-            "people, and costs a little more than is shown here."
+            f"These limits leave room for chance, which only an export takes: it certifies them for new people at "
+            f"{100 * promised:g} %, and costs more than is shown here. Export the report to see its verdict."
         )
 
 

@@ -106,7 +106,7 @@ class Studio {
     this.hand = [];
     this.pinned = null;
     this.side = "overall";
-    this.series = 0;
+    this.series = null; // the subject chosen by hand; null: what the verdict tells
     this.query = "";
     this.curve = null;
   }
@@ -192,6 +192,7 @@ class Studio {
     this.trouble = found.trouble ?? (this.answer ? null : this.trouble);
     this.conflict = found.conflict ? found : null;
     if (found.trouble && this.answer) {
+      if (this.setting.require.at(-1) === this.typed) this.sentence.value = this.typed; // to be mended, not typed again
       this.setting = this.answer.setting;
       this.frame();
     }
@@ -340,6 +341,7 @@ class Studio {
         pinned ? button("Unpin", () => { this.pinned = null; this.repin(); })
           : button("Pin this", () => { this.pinned = this.answer; this.repin(); }),
         pinned && button("Back to what is pinned", () => this.change({ ...pinned.setting }))),
+      h("p", { class: "soft" }, "Before: the best rule of each group with no limits, which need not be the rule in use today."),
       answer.prices.length > 0 && h("p", { class: "soft" }, answer.prices[0]));
     if (focused) this.compared.querySelector("button").focus();
   }
@@ -362,10 +364,14 @@ class Studio {
     if (this.trouble) shown.push(this.trouble);
     for (const each of this.answer?.warnings ?? []) if (!conflict) shown.push(each);
     this.pill.parentNode.classList.toggle("past", Boolean(conflict));
+    const ways = (enough, words) => {
+      const changes = (conflict?.changes ?? []).filter((each) => each.enough === enough);
+      return changes.length > 0 && [h("p", {}, words), h("div", { class: "row" }, changes.map((each) =>
+        button(each.words, () => { this.conflict = null; this.change(each.setting); })))];
+    };
     show(this.alerts, conflict && h("div", { class: "conflict" },
-      h("p", {}, h("b", {}, conflict.conflict), " What you see is the last answer. The least change that resolves it:"),
-      h("div", { class: "row" }, conflict.changes.map((each) =>
-        button(each.words, () => { this.conflict = null; this.change(each.setting); })))),
+      h("p", {}, h("b", {}, conflict.conflict), " What you see is the last answer."),
+      ways(true, "The least change that resolves it:"), ways(false, "Not enough alone, but a beginning:")),
       shown.map((each) => h("p", { class: "note" }, each)));
   }
 
@@ -405,6 +411,7 @@ class Studio {
   add(text) {
     if (!text || this.setting.require.includes(text)) return;
     this.sentence.value = "";
+    this.typed = text;
     this.change({ require: [...this.setting.require, text] });
   }
 
@@ -508,7 +515,7 @@ class Places {
   constructor(page) {
     this.page = page;
     this.choice = h("select", { "aria-label": "Which limit is drawn", onchange: () => {
-      page.series = this.choice.selectedIndex;
+      page.series = this.choice.value;
       this.paint(page.answer);
     } });
     const id = newId();
@@ -534,10 +541,10 @@ class Places {
     if (!same(names, this.names)) {
       this.names = names;
       show(this.choice, names.map((each) => h("option", {}, each)));
-      page.series = Math.min(page.series, Math.max(0, names.length - 1));
-      this.choice.selectedIndex = page.series;
     }
-    const own = (this.own = answer.series[page.series] ?? null);
+    const at = Math.max(0, names.indexOf(page.series));
+    this.choice.selectedIndex = at;
+    const own = (this.own = answer.series[at] ?? null);
     if (own) {
       const room = (each) => (each.after == null || each.limit == null ? 9 : (own.relation === ">=" ? each.after - each.limit : each.limit - each.after));
       const rank = (each) => [each.site == null ? -1 : each.small && each.state !== "exceeded" ? 5 : GRAVEST.indexOf(each.state), room(each)];
@@ -644,7 +651,8 @@ class Frontier {
     if (!curve || !answer || curve.side !== page.side) return;
     const accurate = curve.measure === "accuracy", scale = accurate ? 100 : 1;
     const now = { limit: page.setting[page.side], ...answer.drawn };
-    const known = curve.points.some((each) => each.limit === now.limit) || now.limit == null || !page.onCurve(answer.setting);
+    const known = curve.points.some((each) => each.limit === now.limit) || now.limit == null || !page.onCurve(answer.setting)
+      || answer.setting.confidence != null; // an export has taken room for chance, which the curve has not
     const line = [...curve.points, ...(known ? [] : [now])].sort((a, b) => a.limit - b.limit);
     const wide = Math.max(240, this.picture.clientWidth), high = 176, left = 44, bottom = high - 24;
     const most = Math.max(...line.map((each) => each.limit), page.setting[page.side] ?? 0, page.pinned?.setting[page.side] ?? 0, 0.01);
@@ -677,7 +685,9 @@ class Frontier {
     this.picture.onpointermove = drag;
     show(this.picture, picture);
     const what = accurate ? "accuracy, %" : "cost per person";
-    this.caption.textContent = `${what} by limit in points${band ? ", on other people with 95 % interval" : ""}. Drag the point; grey ring: pinned.`;
+    const other = page.side === "local" ? "overall" : "local", bound = page.several ? page.setting[other] : null;
+    const held = bound == null ? "" : `The limit ${other === "local" ? `at each ${page.data.site_word}` : "overall"} stays at ${points(bound)}. `;
+    this.caption.textContent = `${what} by limit in points${band ? ", on other people with 95 % interval" : ""}. ${held}Drag the point; grey ring: pinned.`;
     show(this.data, tableOf(label, ["limit, points", what], line.map((each) => [points(each.limit), short(each.value * scale)])));
   }
 }
