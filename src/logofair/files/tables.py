@@ -205,10 +205,13 @@ class Table:
         missing, rows = self.collect(self.rows.select(cells.null_count().alias("missing"), pl.len())).row(0)
         if missing:
             have, them = ("has", "it") if missing == 1 else ("have", "them")
-            selective = "; if only people who were accepted have a label, leave --label out" if role == "label" else ""
+            others = {
+                "label": "; if only people who were accepted have a label, leave --label out",
+                "group": "; filled with a name such as unknown they are a group of their own",
+            }
             raise InputError(
                 f"{self.where(role)}: {missing:,} of {rows:,} rows {have} no value{self._marker_hint(role)}; fill "
-                f"{them} or add --drop-missing{selective}."
+                f"{them} or add --drop-missing{others.get(role.partition(' ')[0], '')}."
             )
 
     def _marker_hint(self, role: str) -> str:

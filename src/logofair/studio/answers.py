@@ -23,7 +23,7 @@ from logofair.policy.rules import bands_of
 from logofair.requirement import TODAY, People, Requirement, name_text
 from logofair.studio.session import MeasuredSolution, Session, Setting, Threshold, largest_gap
 from logofair.words import page_of
-from logofair.words.answers import accepted_shares, cost_answer, fair_answer, rely_answer
+from logofair.words.answers import cost_answer, fair_answer, rely_answer, shares_accepted
 from logofair.words.explained import rule_in_words
 from logofair.words.fitted import fit_page
 from logofair.words.limits import (
@@ -39,7 +39,6 @@ from logofair.words.limits import (
     verdict,
 )
 from logofair.words.live import (
-    accepted_by_site,
     by_hand_sentence,
     compared_lines,
     live_warnings,
@@ -182,7 +181,7 @@ def shown(session: Session, found: MeasuredSolution, wish: Wish) -> dict[str, An
         "series": _series(judged, outcomes),
         "compared": compared_lines(found.compared, judged, changed.get(""), FEWEST),
         "changed": changed,
-        "accepted": accepted_shares(found.compared.second)[0].tolist(),
+        "accepted": shares_accepted(found.compared.second.global_.tally)[0].tolist(),
         "accepted_people": round(float(found.compared.second.accepted or 0.0) * solution.rows.scores.size),
         "limits": [_limit_control(item) for item in session.items(setting)],
         "prices": list(prices(outcomes.where(basis=CALIBRATION_ROWS), solution.certificate.objective)),
@@ -269,7 +268,9 @@ def _site(session: Session, found: MeasuredSolution, name: str) -> dict[str, Any
         line["bands"] = [[band.raw_low, band.raw_high, band.chance] for band in bands]
         line["rule"] = capitalised(rule_in_words(bands, session.about.accepted))
         if here is not None and second.local.tally.rows[here, at].sum() >= FEWEST:
-            line["before"], line["now"] = (float(accepted_by_site(each)[here, at]) for each in (first, second))
+            line["before"], line["now"] = (
+                float(shares_accepted(each.local.tally)[here, at]) for each in (first, second)
+            )
         groups.append(line if scores.size >= FEWEST else line | {"people": None})
     return {"name": name, "shown": name_of(session.sites[site]), "groups": groups, "low": low, "high": high}
 
@@ -296,7 +297,7 @@ def _hand(session: Session, best: MeasuredSolution, made: MeasuredSolution) -> d
     shown_ = Outcomes(tuple(each for each in made.solution.proved if each.state == EXCEEDED and _enough(each)))
     second = made.compared.second
     rows = second.local.tally.rows.sum(axis=-1)
-    change = (accepted_by_site(second) - accepted_by_site(best.compared.second)) * rows
+    change = (shares_accepted(second.local.tally) - shares_accepted(best.compared.second.local.tally)) * rows
     change[rows < FEWEST] = 0.0
     return {
         "sentence": by_hand_sentence(*proofs, shown_, places),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from logofair.auditing import Audit, Comparison
-from logofair.auditing.measure import Measured
+from logofair.auditing.measure import Measured, Tally
 from logofair.columns.attributes import Attributes
-from logofair.columns.checks import Floats
+from logofair.columns.checks import Floats, Label
 from logofair.outcomes import EXCEEDED, FEW_ROWS, MET, NOT_MEASURED, TEST_ROWS, UNCLEAR, Outcome, Outcomes
 from logofair.requirement import ALL
 from logofair.words.limits import (
@@ -97,29 +97,38 @@ def interval(found: Measured | None) -> str:
     return NOTHING if found is None else span(found.low, found.high, apart=0.0)
 
 
-def accepted_shares(audit: Audit) -> tuple[Floats, Floats]:
-    """Return the share accepted of every group over all sites, and how many people it has."""
-    tally = audit.global_.tally
-    mass, accepted = tally.mass[0].sum(axis=1), tally.accepted[0].sum(axis=1)
-    rows = tally.rows[0].sum(axis=1).astype(np.float64)
-    return np.divide(accepted, mass, out=np.zeros_like(mass), where=mass > 0), rows
+def shares_accepted(tally: Tally) -> Floats:
+    """Return the share accepted of every group at every place of a tally; 0 where nobody is."""
+    mass, accepted = tally.mass.sum(axis=-1), tally.accepted.sum(axis=-1)
+    return np.asarray(np.divide(accepted, mass, out=np.zeros_like(mass), where=mass > 0))
 
 
-def selected_answer(found: Comparison, accepted: str) -> Answer:
+def accepted_shares(audit: Audit, asked: Outcomes) -> tuple[tuple[Label, ...], Floats, Floats]:
+    """Return the groups, the share accepted of each over all sites, and how many people it has.
+
+    Of several attributes they are the groups of each, or the intersections where those asked for compare some.
+    """
+    side = audit.global_
+    together = any(each.requirement.by == ALL or len(each.requirement.by) > 1 for each in asked)
+    groups, tally = (audit.groups, side.tally) if together else (side.groups, side.counted)
+    return groups, shares_accepted(tally)[0], tally.rows[0].sum(axis=1).astype(np.float64)
+
+
+def selected_answer(found: Comparison, asked: Outcomes, accepted: str) -> Answer:
     """Return whose decisions change: the share accepted of each group before and after, the most changed first."""
-    (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
+    (groups, before, rows), (_, after, _) = accepted_shares(found.first, asked), accepted_shares(found.second, asked)
     order = np.argsort(-np.abs(after - before), kind="stable") if rows.size > _GROUPS else np.arange(rows.size)
-    names = group_names(found.second.groups, 24)
+    names = group_names(groups, 24)
     named = [f"{names[at]} {points(before[at], 0)} -> {points(after[at], 0)} %" for at in order.tolist()]
     listing = listed(named, fitting(named, _LISTED) if rows.size <= _GROUPS else 1, last=", ")
     return Answer("", accepted.capitalize(), listing, "", _changed(found))
 
 
-def changes_table(found: Comparison, accepted: str) -> Table:
+def changes_table(found: Comparison, asked: Outcomes, accepted: str) -> Table:
     """Return how many of each group are accepted before and after."""
-    (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
+    (groups, before, rows), (_, after, _) = accepted_shares(found.first, asked), accepted_shares(found.second, asked)
     order = np.argsort(-np.abs((after - before) * rows), kind="stable")[:_TABLE_GROUPS]
-    names = names_of(found.second.groups, 30)
+    names = names_of(groups, 30)
 
     def line(at: int) -> tuple[CellText, ...]:
         was, now = round(before[at] * rows[at]), round(after[at] * rows[at])

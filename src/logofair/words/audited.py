@@ -147,12 +147,13 @@ def _page(
     else:
         answers = list(_sites_answers(telling, places))
     if compared is None:
-        answers += [_right_answer(first), _accepted_answer(first, about.accepted)]
+        answers += [_right_answer(first), _accepted_answer(first, outcomes, about.accepted)]
     else:
-        answers += [cost_answer(compared), selected_answer(compared, about.accepted)]
+        answers += [cost_answer(compared), selected_answer(compared, outcomes, about.accepted)]
         answers += [] if judged is None else [rely_answer(outcomes, places, "", compared)]
     picture = _gaps_picture(telling, places) if judged is None else limits_picture(outcomes, places)
-    beside = picture if judged is None else None if compared is None else changes_table(compared, about.accepted)
+    changes = None if compared is None else changes_table(compared, outcomes, about.accepted)
+    beside = picture if judged is None else changes
     cautions = [*warnings]
     if selective:
         cautions.append("Only accepted people have a label: leave --label out, and selection rates can be judged.")
@@ -377,15 +378,15 @@ def _right_answer(audit: Audit) -> Answer:
     return Answer(question, "Accuracy", points(accuracy), "%", f"could be {interval(accuracy)}")
 
 
-def _accepted_answer(audit: Audit, accepted: str) -> Answer:
+def _accepted_answer(audit: Audit, asked: Outcomes, accepted: str) -> Answer:
     """The share accepted of each group, the extremes where there are many."""
-    shares, _ = accepted_shares(audit)
-    order = sorted(range(len(audit.groups)), key=lambda at: shares[at])
+    groups, shares, _ = accepted_shares(audit, asked)
+    order = sorted(range(len(groups)), key=lambda at: shares[at])
     if len(order) > 4:
         order = [order[0], order[1], order[-2], order[-1]]
-    names = group_names(audit.groups, 24)
+    names = group_names(groups, 24)
     named = [f"{names[at]} {points(float(shares[at]), 0)} %" for at in order]
-    more = f" ({counted(len(audit.groups) - 4, 'group')} between)" if len(audit.groups) > 4 else ""
+    more = f" ({counted(len(groups) - 4, 'group')} between)" if len(groups) > 4 else ""
     figure = "" if audit.accepted is None else f"{points(audit.accepted, 0)} %"
     return Answer(f"Who is {accepted}?", accepted.capitalize(), figure, "", f"{', '.join(named)}{more}")
 

@@ -85,7 +85,7 @@ def fit_page(
     judged = shown_outcomes(outcomes)
     expected = solution.tested is None and solution.rows.labels is None
     answers = [fair_answer(judged, places), cost_answer(found, expected=expected)]
-    answers += [] if found is None else [selected_answer(found, about.accepted)]
+    answers += [] if found is None else [selected_answer(found, judged, about.accepted)]
     answers.append(rely_answer(outcomes, places, how, solution.tested))
     title = title_line(about, _people(solution), solution.policy.sites, solution.policy.groups)
     tested = "" if solution.tested is None else f" Tested on {people_of(solution.tested):,} others."
@@ -103,7 +103,7 @@ def fit_page(
         table=limits_table(judged, places, 3 if open_ else 4),
         answers=tuple(answers),
         picture=limits_picture(judged, places),
-        beside=() if found is None else (changes_table(found, about.accepted),),
+        beside=() if found is None else (changes_table(found, judged, about.accepted),),
         warnings=tuple(_warnings(solution, found, from_command=bool(about.command), left_out=about.left_out)),
         next=step,
         next_tells=tells if step else "",

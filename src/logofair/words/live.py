@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from logofair.auditing import Audit, Comparison
+from logofair.auditing import Comparison
 from logofair.columns.checks import Floats, Label
 from logofair.notions import Notion
 from logofair.outcomes import Outcomes
@@ -17,12 +17,6 @@ from logofair.words.phrases import NOTHING, counted, group_name, in_objective, l
 
 _NO_LOSS = 5e-6  # of accuracy or cost, which no page would show
 _NOBODY = 0.5  # of a person
-
-
-def accepted_by_site(audit: Audit) -> Floats:
-    """Return the share accepted of every group at every site."""
-    mass, accepted = (part.sum(axis=-1) for part in (audit.local.tally.mass, audit.local.tally.accepted))
-    return np.asarray(np.divide(accepted, mass, out=np.zeros_like(mass), where=mass > 0))
 
 
 def notion_words(notion: Notion) -> str:
@@ -36,8 +30,8 @@ def compared_lines(found: Comparison, judged: Outcomes, changed: int | None, few
     ``changed``: how many people change side, where that is known; groups of fewer than ``fewest`` are left out.
     """
     lines: list[tuple[str, str, str]] = []
-    (before, rows), (after, _) = accepted_shares(found.first), accepted_shares(found.second)
-    for group, was, now, size in zip(found.second.groups, before, after, rows, strict=True):
+    (groups, before, rows), (_, after, _) = accepted_shares(found.first, judged), accepted_shares(found.second, judged)
+    for group, was, now, size in zip(groups, before, after, rows, strict=True):
         if size >= fewest:
             lines.append((f"{group_name(group, 24)} accepted", f"{points(was)} %", f"{points(now)} %"))
     if changed is not None:
