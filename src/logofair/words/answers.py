@@ -245,7 +245,7 @@ def _smallest_group(each: Outcome, found: Comparison | None) -> str:
         return ""
     side = found.second.global_ if each.site is None else found.second.local
     rates = [rate for rate in each.requirement.rates if each.rate in (None, rate.name)]
-    groups, place = Attributes(side.groups).parted(each.requirement.by or ALL)
+    groups, place = Attributes(found.second.groups).parted(each.requirement.by or ALL)
     tally = side.tally.gathered(place.tolist(), len(groups))
     rows = tally.rows_behind(rates[0])[side.sites.index(each.site)].tolist()
     return next((name for name, own in zip(group_names(groups, 24), rows, strict=True) if own == each.rows), "")
