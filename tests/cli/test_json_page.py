@@ -34,6 +34,8 @@ RUNS = (
     ("fit", "few.csv", *LABELLED, "--out=few.json"),
     (*FIT, "--objective=gap", "--require=accuracy loss <= 0.01 overall", "--local=0.2", "--out=least.json"),
     ("audit", "second.csv", *LABELLED, "--costs=1,3"),
+    ("fit", "first.csv", *LABELLED, "--group=race", "--pooling=none", "--test=second.csv", "--out=several.json"),
+    ("audit", "second.csv", *LABELLED, "--group=race"),
     ("audit", "few.csv", "--decision", "label", "--group", "sex"),
     ("audit", "second.csv", "--policy=policy.json", "--label", "label"),
     ("audit", "second.csv", "--policy=policy.json", "--label", "label", "--against=other.json", "--report=audit.html"),
@@ -133,6 +135,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Any]]:
     score = rng.beta(1.0 + (sex == "Male"), 2.0).round(4)
     label = (rng.random(rows) < score).astype(int)
     people = pl.DataFrame({"id": np.arange(rows), "site": site, "sex": sex, "score": score, "label": label})
+    people = people.with_columns(race=pl.Series(rng.choice(["Black", "white"], rows)))
     people[:3000].write_csv(folder / "first.csv")
     people[3000:].with_columns(site=pl.col("site").replace("east", "west")).write_csv(folder / "second.csv")
     people[:60].filter((pl.col("sex") == "Male") | (pl.col("site") != "south")).write_csv(folder / "few.csv")

@@ -234,6 +234,7 @@ REFUSED = [
     ({"group_probabilities": {"f": np.ones(1500), "x": np.zeros(1500)}}, "columns are 'f', 'x', but the groups are"),
     ({"group_probabilities": {"f": np.ones(1500)}}, "columns are 'f', but the groups are 'f', 'm'"),
     ({"group_probabilities": np.tile([-0.25, 1.25], (1500, 1))}, "row 0 has -0.25; probabilities are from 0 to 1"),
+    ({"group_probabilities": {"sex": {"f": np.ones(1500)}, "race": {}}}, "'sex' holds a table, as if of one attribute"),
     ({"group_probabilities": {}}, "it has no columns, but the groups are 'f', 'm'"),
     ({"group_probabilities": np.ones((1500, 3)) / 3.0}, "got 3 columns for 2 groups"),
     ({"group_probabilities": {"f": [0.2, 0.3], "m": [0.8, 0.7]}}, "has 2 rows, but the first column has 1500"),

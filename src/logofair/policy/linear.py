@@ -98,6 +98,12 @@ def read_probabilities(table: object, groups: Sequence[Label] = ()) -> tuple[tup
             )
     else:
         found = {str(name): name for name in columns}
+        for name in columns:
+            if isinstance(table[name], Mapping) or len(getattr(table[name], "shape", ())) > 1:  # type: ignore[index]
+                raise InputError(
+                    f"{where}: {name!r} holds a table, as if of one attribute of several; pass the probabilities of "
+                    f"one attribute's groups alone, here those under {name!r}."
+                )
         names = tuple(groups) or tuple(found.values())
         if set(found) != set(map(str, names)):
             its = f"its columns are {listed_names(found)}" if found else "it has no columns"
