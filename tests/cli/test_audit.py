@@ -167,7 +167,7 @@ def test_a_folder_with_a_file_per_site_is_audited_like_one_file_with_a_site_colu
         for key in ("data", "files", "columns"):
             del found[key]
     assert one == parts
-    assert one["groups"][0] == "Female, A"
+    assert one["groups"][0] == "Female and A"
 
 
 def test_percentages_and_logits_give_the_figures_of_chances(people: pl.DataFrame, tmp_path: Path) -> None:

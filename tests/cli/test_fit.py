@@ -158,7 +158,7 @@ def test_a_folder_of_sites_and_one_file_with_a_site_column_give_the_same_rules(
 
 def test_intersections_are_groups_of_their_own(file: Path, tmp_path: Path) -> None:
     found = fitted(file, *COLUMNS, "--group", "race", "--out", tmp_path / "policy.json")
-    assert found["groups"] == ["Female, A", "Female, B", "Male, A", "Male, B"]
+    assert found["groups"] == ["Female and A", "Female and B", "Male and A", "Male and B"]
 
 
 def test_without_labels_the_scores_are_taken_as_chances(people: pl.DataFrame, file: Path, tmp_path: Path) -> None:

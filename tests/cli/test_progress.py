@@ -49,10 +49,10 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("fit", *COLUMNS, "--out", "p.json"), READ | {"Fitting": 4, "Measuring": 1}),
+        (("fit", *COLUMNS, "--out", "p.json"), READ | {"Fitting": 4, "Testing": 1, "Measuring": 1}),
         (
             ("fit", *COLUMNS, "--out", "p.json", "--report", "p.html"),
-            READ | {"Fitting": 4, "Measuring": 1, "Calibrating": 1, "Writing the report": 1},
+            READ | {"Fitting": 4, "Testing": 1, "Measuring": 1, "Calibrating": 1, "Writing the report": 1},
         ),
         (("audit", *COLUMNS), {"Counting": 100, "Measuring": 1}),
         (("frontier", *COLUMNS, "--pooling", "none"), READ | {"Calibrating": 1}),

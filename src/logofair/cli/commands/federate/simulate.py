@@ -158,7 +158,8 @@ def _plan_and_parts(
 
     rows = read_client_file(data, columns, progress)
     assert rows.groups is not None
-    joined = rows.groups.labels if len(columns.group) == 1 else np.array(list(map(label_text, rows.groups.labels)))
+    labels = rows.groups.labels.tolist()
+    joined = np.array(labels if len(columns.group) == 1 else [label_text(label) for label in labels])
     groups = encode(joined, "groups").names
     plan = planned(options, sorted(groups, key=lambda value: (str(type(value)), value)))
     for role, needed in (("label", plan.calibration != "none"), ("score", True)):
