@@ -111,7 +111,7 @@ def show_plan(file: Path) -> None:
 @click.option(
     "--again",
     metavar="RUN",
-    help="Agree to one run, by its name, on rows that took part in another. The client asks for it where either run "
+    help="Agree to one run, by its name, on rows that took part in another. It is asked for where either run "
     "has secure sums, or where that one had differential privacy and this one has none.",
 )
 @click.option(
