@@ -280,7 +280,7 @@ def test_what_cannot_be_relied_on_yet_is_not_applied_next_and_a_report_says_next
     assert page.next == "logofair audit"
     assert page.next_tells.startswith("test it on more people at site ")
     (rely,) = (each for each in page.answers if each.name == "Rely on it")
-    assert rely.detail.startswith("certified for new people; ")
+    assert rely.detail.endswith("; certified for new people")
     box = page.html().split('<div class="next">')[1]
     assert box.split("<code>")[0].strip().startswith("<p>Next, test it on more people")
 

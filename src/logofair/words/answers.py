@@ -205,14 +205,14 @@ def rely_answer(outcomes: Outcomes, places: Places, how: str, found: Comparison 
     proved = certified_places(outcomes, places)
     if outcomes.verdict == EXCEEDED:
         where = list(dict.fromkeys(places.name(each, 24) for each in evidence.where(state=EXCEEDED)))
-        return can_rely("No", proved, f"over the limit at {listed(where, 3)}, which chance does not explain")
+        return can_rely("No", f"over the limit at {listed(where, 3)}, which chance does not explain", proved)
     local = {each.site for each in evidence if each.site is not None}
     small = {each.site for each in evidence if each.is_small_site or each.state == NOT_MEASURED} - {None}
     if outcomes.verdict == MET:
         judged = f"at {len(local - small):,} of {counted(len(local), places.word)}" if local else ""
         few = f"{len(small):,} too small to judge" if small else ""
         return can_rely("Yes", " ".join(filter(None, (tested, judged))), proved, few)
-    return can_rely("Not yet", proved, _it_takes(evidence, places, found) or (f"{tested}, too few" if tested else how))
+    return can_rely("Not yet", _it_takes(evidence, places, found) or (f"{tested}, too few" if tested else how), proved)
 
 
 def _it_takes(evidence: Outcomes, places: Places, found: Comparison | None) -> str:
