@@ -352,7 +352,7 @@ class Audit(Reportable):
     selection rate      100.0   0 to 100   M over F
     <BLANKLINE>
     Gap        No gap detected: up to 100 points could hide
-    Accuracy   66.7 %; could be 9 to 99
+    Accuracy   66.7 %; could be 9 to 100
     Accepted   33 %: F 0 %, M 100 %
     <BLANKLINE>
     """
