@@ -45,7 +45,7 @@ def page(folder):
 
 def test_a_fit_tells_before_and_after_in_true_groups(page):
     assert "gap in selection rate" in page
-    assert "logofair apply policy.json" in page
+    assert "logofair audit OTHERS.csv --policy policy.json" in page
     assert "recommend" not in page
     assert "only the probability of every group" in Path("report.html").read_text(encoding="utf-8")
 
