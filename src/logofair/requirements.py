@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -435,11 +435,8 @@ def requirements_of_notion(
 
     ``alone``: whether, where none was given, nothing is meant.
     """
-    not_given = [isinstance(each, str) and each == DEFAULT for each in (notion, local_tolerance, global_tolerance)]
-    each_side = [named_notion(each, "notion") for each in sides("demographic_parity" if not_given[0] else notion)]
-    tolerances = [None if not_given[1] else local_tolerance, None if not_given[2] else global_tolerance]
-    if not_given[1] and not_given[2]:
-        tolerances = [None if alone and not_given[0] else USUAL_TOLERANCE] * 2
+    meant, *tolerances = short_way(notion, local_tolerance, global_tolerance, alone=alone)
+    each_side = [named_notion(each, "notion") for each in sides(meant)]
     found: list[Requirement] = []
     for name, where, own, tolerance in zip(
         ("local", "global"), (Scope("per site"), Scope("overall")), each_side, tolerances, strict=True
@@ -448,6 +445,24 @@ def requirements_of_notion(
         if number is not None:
             found += gaps(own, number, where)
     return tuple(found), (each_side[0].rates, each_side[1].rates)
+
+
+def short_way(
+    notion: object, local_tolerance: object, global_tolerance: object, *, alone: bool = False
+) -> tuple[Any, Any, Any]:
+    """The notion and the two tolerances that are meant where some were not given; ``alone`` as above.
+
+    Examples
+    --------
+    >>> short_way(DEFAULT, 0.05, DEFAULT), short_way(DEFAULT, DEFAULT, DEFAULT, alone=True)
+    (('demographic_parity', 0.05, None), ('demographic_parity', None, None))
+    """
+    given = (notion, local_tolerance, global_tolerance)
+    is_default = [isinstance(each, str) and each == DEFAULT for each in given]
+    usual = USUAL_TOLERANCE if all(is_default[1:]) and not (alone and is_default[0]) else None
+    defaults = ("demographic_parity", usual, usual)
+    meant = [own if missing else each for each, own, missing in zip(given, defaults, is_default, strict=True)]
+    return meant[0], meant[1], meant[2]
 
 
 def gaps(notion: Notion, tolerance: float, scope: Scope) -> list[Requirement]:

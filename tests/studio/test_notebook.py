@@ -45,6 +45,22 @@ def test_a_notebook_page_answers_messages_as_the_server_does():
     assert ".logofair-studio" in page._css
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"notion": "equal_opportunity"},
+        {"notion": "equal_opportunity", "require": "accepted <= 0.4 overall"},
+        {"require": "accepted <= 0.4 overall"},
+        {"global_tolerance": 0.05},
+    ],
+)
+def test_a_page_begins_with_what_fit_requires_where_little_is_given(given):
+    page = logofair.explore(**columns(), **given, random_state=0)
+    required = page.session.requirements(page.session.start).items
+    assert set(required) == set(logofair.fit(**columns(), **given, random_state=0).requirements.items)
+
+
 def test_a_bad_message_gets_a_sentence():
     page = logofair.explore(**columns(), random_state=0)
     assert asked(page, {"what": "rows", "turn": 3}) == {

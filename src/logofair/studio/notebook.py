@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from logofair.errors import InputError
 from logofair.notions import NOTIONS
 from logofair.requirement import Requirement, Scope, read_requirements
-from logofair.requirements import DEFAULT, USUAL_TOLERANCE, Given
+from logofair.requirements import DEFAULT, Given, short_way
 from logofair.studio.answers import Wish, answers
 from logofair.studio.session import FIT_OPTIONS, Session, Setting
 
@@ -28,7 +28,7 @@ def explore(
     *,
     sensitive_features: object,
     sites: object = None,
-    notion: str = "demographic_parity",
+    notion: str = DEFAULT,
     local_tolerance: Given = DEFAULT,
     global_tolerance: Given = DEFAULT,
     require: object = (),
@@ -61,11 +61,9 @@ def explore(
     0.725
     """
     given = () if require is None else read_requirements(require)
-    tolerances = [None if each == DEFAULT else each for each in (local_tolerance, global_tolerance)]
-    if local_tolerance == DEFAULT and global_tolerance == DEFAULT and not given:
-        tolerances = [USUAL_TOLERANCE, USUAL_TOLERANCE]
+    required = short_way(notion, local_tolerance, global_tolerance, alone=bool(given))
     by_site = {str(site): tuple(pair) for site, pair in costs.items()} if isinstance(costs, Mapping) else None
-    start: dict[str, Any] = {"notion": notion, "local": tolerances[0], "overall": tolerances[1]}
+    start: dict[str, Any] = dict(zip(("notion", "local", "overall"), required, strict=True))
     start |= {"require": tuple(map(str, given)), "confidence": confidence}
     start["costs"] = by_site or (None if costs is None else tuple(costs))  # type: ignore[arg-type]
     rows = {"scores": scores, "labels": labels, "sensitive_features": sensitive_features, "sites": sites}

@@ -100,18 +100,18 @@ def _session(
     """Read the rows, and begin with what was required."""
     from dataclasses import replace
 
-    from logofair.requirements import USUAL_TOLERANCE
+    from logofair.requirements import DEFAULT, short_way
     from logofair.studio.session import FIT_OPTIONS, Session, Setting
 
     heading, required = {name: options.pop(name) for name in _HEADING}, notion_arguments(options)
     typed = options["costs"]
     rows, other, arguments = read_to_fit(data, columns, options, progress)
-    if not required and not arguments["require"]:
-        required = {"local_tolerance": USUAL_TOLERANCE, "global_tolerance": USUAL_TOLERANCE}
+    given = (required.get(name, DEFAULT) for name in ("notion", "local_tolerance", "global_tolerance"))
+    notion, local, overall = short_way(*given, alone=bool(arguments["require"]))
     start = Setting(
-        notion=required.get("notion", "demographic_parity"),
-        local=required.get("local_tolerance"),
-        overall=required.get("global_tolerance"),
+        notion=notion,
+        local=local,
+        overall=overall,
         require=tuple(map(str, arguments["require"])),
         costs=typed,
         confidence=arguments["confidence"],
